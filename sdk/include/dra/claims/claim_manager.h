@@ -1,0 +1,109 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "dra/base/call.h"
+#include "dra/base/clock.h"
+#include "dra/base/file_system.h"
+#include "dra/base/logger.h"
+#include "dra/claims/ports.h"
+#include "dra/loader/backend_handle.h"
+
+namespace dra::observe {
+class EventRecorder;
+class Metrics;
+}  // namespace dra::observe
+
+namespace dra::claims {
+
+struct Options {
+  std::string driver_name;
+  std::string data_directory;     // <kubelet root>/plugins/<driver>: claims/, held/, notes/, files/, serialize.lock
+  std::string boot_id;
+  int prepare_threads = 16;
+  int unprepare_threads = 4;      // reserved: prepares never use them
+  absl::Duration answer_limit = absl::Seconds(40);   // a call is answered by then; the kubelet gives up at 45 s
+};
+
+struct Dependencies {             // all outlive the manager
+  FileSystem* fs = nullptr;
+  Clock* clock = nullptr;
+  ClaimReader* claims = nullptr;
+  DeviceCatalog* devices = nullptr;
+  CdiFiles* cdi = nullptr;
+  DeviceStatusSink* status = nullptr;
+  loader::BackendHandle* backend = nullptr;
+  observe::EventRecorder* events = nullptr;  // may be null
+  observe::Metrics* metrics = nullptr;       // may be null
+  Logger logger;
+};
+
+// One device of an answer to the kubelet.
+struct PreparedDevice {
+  std::vector<std::string> request_names;  // base request names
+  std::string pool;
+  std::string device;
+  std::vector<std::string> cdi_ids;        // first one unique to this device
+  std::optional<std::string> share_id;
+};
+
+// For the status socket and for discovery.
+struct ClaimSummary {
+  loader::ClaimIdentity claim;
+  std::string phase;           // "preparing", "prepared", "unpreparing", "dirty", "quarantined"
+  bool same_boot = true;
+  std::vector<resource::DeviceId> devices;
+  std::string last_error;      // "" if none
+  absl::Time since;
+};
+
+// The life of claims on this node: design.md 3. Prepare and Unprepare start or join the claim's one detached operation
+// and return at once; `done` runs exactly once, on some thread, at the latest when call's deadline or the answer limit
+// has passed (Unavailable, "still working"). Any thread.
+class ClaimManager {
+ public:
+  using PrepareDone = std::function<void(absl::StatusOr<std::vector<PreparedDevice>>)>;
+  using UnprepareDone = std::function<void(absl::Status)>;
+
+  // Makes the directories, reads the records, completes the holds of this boot. Does not call the backend. Errors:
+  // the directory cannot be used. A damaged record is quarantined, not an error.
+  static absl::StatusOr<std::unique_ptr<ClaimManager>> Create(Options options, Dependencies dependencies);
+  // As Shutdown with no time.
+  virtual ~ClaimManager() = default;
+
+  virtual void Prepare(const loader::ClaimIdentity& claim, const Call& call, PrepareDone done) = 0;
+  virtual void Unprepare(const loader::ClaimIdentity& claim, const Call& call, UnprepareDone done) = 0;
+
+  // Start-up work that is not needed before the first call: restores lost CDI files of this boot's prepared claims,
+  // submits their statuses again, removes temporary files and CDI files of claims without a record. Idempotent.
+  virtual void Restore(const Call& call) = 0;
+
+  virtual std::vector<ClaimSummary> Claims() const = 0;
+  // Devices held by claims of this boot: (pool, device), sorted, unique; admin access left out.
+  virtual std::vector<std::pair<std::string, std::string>> HeldDevices() const = 0;
+
+  // For the backend's host functions (loader::HostServices); claim_uid is that of the running hook.
+  virtual absl::Status SaveUndo(absl::string_view claim_uid, absl::string_view undo) = 0;
+  virtual absl::Status UpdateDevice(absl::string_view claim_uid, absl::string_view pool, absl::string_view device,
+                                    absl::string_view share_id, const Json& status) = 0;
+  virtual absl::StatusOr<std::string> NoteGet(absl::string_view identity, absl::string_view key) = 0;
+  virtual absl::Status NotePut(absl::string_view identity, absl::string_view key, absl::string_view value) = 0;
+  virtual absl::StatusOr<std::vector<loader::OtherClaim>> Held(absl::string_view claim_uid, absl::string_view pool,
+                                                               absl::string_view device) = 0;
+  virtual absl::StatusOr<std::string> ClaimDirectory(absl::string_view claim_uid) = 0;
+  virtual absl::StatusOr<std::string> SharedFile(absl::string_view claim_uid, absl::string_view bytes) = 0;
+
+  // Refuses new calls (Unavailable), lets running operations end within `bound`, cancels the rest and waits for them.
+  // Records and CDI files stay.
+  virtual void Shutdown(absl::Duration bound) = 0;
+};
+
+}  // namespace dra::claims

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "dra/base/clock.h"
+#include "dra/base/json.h"
+#include "dra/base/logger.h"
+#include "dra/inventory/inventory.h"
+#include "dra/kube/api_client.h"
+#include "dra/loader/backend_handle.h"
+
+namespace dra::observe {
+class EventRecorder;
+class Metrics;
+}  // namespace dra::observe
+
+namespace dra::publisher {
+
+struct Options {
+  std::string driver_name;
+  std::string node_name;
+  bool never_tainted = false;                    // 128 devices to a slice instead of 64
+  absl::Duration coalesce = absl::Milliseconds(50);   // a burst of changes is one update
+  absl::Duration retry_min = absl::Milliseconds(200);
+  absl::Duration retry_max = absl::Seconds(30);
+};
+
+struct State {
+  bool published = false;       // the stored pools equal what is wanted
+  std::string error;            // why not; "" while working
+  std::string node_uid;
+  uint64_t creates = 0, updates = 0, deletes = 0;  // successful writes since start
+  std::vector<inventory::Finding> findings;        // dropped by the server or by this layer, by name
+};
+
+// Keeps the driver's ResourceSlices on the API server equal to the inventory's snapshot. One thread for the list and
+// watch, one for the writes. Any thread may call.
+class Publisher {
+ public:
+  // `on_fields` is told (any thread) what the dry-run probe found, when it changes; the driver discovers again.
+  static std::unique_ptr<Publisher> Create(Options options, kube::ApiClient* api, Clock* clock,
+                                           observe::EventRecorder* events, observe::Metrics* metrics, Logger logger,
+                                           std::function<void(const loader::ServerFields&)> on_fields);
+  virtual ~Publisher() = default;  // stops
+
+  virtual void Start() = 0;
+  // The wanted state; the newest wins. Snapshots that are not known are ignored.
+  virtual void SetInventory(std::shared_ptr<const inventory::Snapshot> snapshot) = 0;
+  // Devices that claims hold stay published whatever the probe says: (pool, device).
+  virtual void SetHeld(std::vector<std::pair<std::string, std::string>> held) = 0;
+  // The kubelet has just registered us, so it may have wiped the slices: compare with the server now.
+  virtual void Resync() = 0;
+  virtual State GetState() const = 0;
+  // Stops writing and watching; slices stay.
+  virtual void Stop() = 0;
+};
+
+}  // namespace dra::publisher
