@@ -8,10 +8,11 @@
 
 namespace dra {
 
-absl::Status WriteFileAtomically(FileSystem& fs, absl::string_view path, absl::string_view contents, uint32_t mode,
-                                 Durability durability) {
+absl::Status WriteFileAtomically(FileSystem& fs, absl::string_view path, absl::string_view contents,
+                                 uint32_t mode, Durability durability) {
   const std::string directory = DirectoryName(path);
-  const std::string temporary = JoinPath(directory, absl::StrCat(".", BaseName(path), ".", RandomHex(8), ".tmp"));
+  const std::string temporary =
+      JoinPath(directory, absl::StrCat(".", BaseName(path), ".", RandomHex(8), ".tmp"));
   const bool durable = durability == Durability::kDurable;
   absl::Status status = fs.CreateFile(temporary, contents, mode, durable);
   if (status.ok()) status = fs.Rename(temporary, path);

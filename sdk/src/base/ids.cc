@@ -16,7 +16,8 @@ namespace {
 
 std::string RandomBytes(size_t bytes) {
   std::string buffer(bytes, '\0');
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(buffer.data()), static_cast<int>(bytes)) == 1) return buffer;
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(buffer.data()), static_cast<int>(bytes)) == 1)
+    return buffer;
   std::random_device device;  // the library's generator is not seeded: the kernel's is
   for (char& c : buffer) c = static_cast<char>(device());
   return buffer;
@@ -38,7 +39,8 @@ std::string Sha256Hex(absl::string_view bytes) {
 
 std::string Sha256Base64Url(absl::string_view bytes, size_t bytes_used) {
   const auto digest = Sha256(bytes);
-  return absl::WebSafeBase64Escape(absl::string_view(reinterpret_cast<const char*>(digest.data()), bytes_used));
+  return absl::WebSafeBase64Escape(
+      absl::string_view(reinterpret_cast<const char*>(digest.data()), bytes_used));
 }
 
 std::string RandomHex(size_t bytes) { return absl::BytesToHexString(RandomBytes(bytes)); }
@@ -48,15 +50,16 @@ std::string NewUuid() {
   bytes[6] = static_cast<char>((static_cast<unsigned char>(bytes[6]) & 0x0f) | 0x40);
   bytes[8] = static_cast<char>((static_cast<unsigned char>(bytes[8]) & 0x3f) | 0x80);
   const std::string hex = absl::BytesToHexString(bytes);
-  return absl::StrCat(hex.substr(0, 8), "-", hex.substr(8, 4), "-", hex.substr(12, 4), "-", hex.substr(16, 4), "-",
-                      hex.substr(20));
+  return absl::StrCat(hex.substr(0, 8), "-", hex.substr(8, 4), "-", hex.substr(12, 4), "-",
+                      hex.substr(16, 4), "-", hex.substr(20));
 }
 
 bool IsUuid(absl::string_view text) {
   if (text.size() != 36) return false;
   for (size_t i = 0; i < text.size(); ++i) {
     const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-    if (dash ? text[i] != '-' : !absl::ascii_isxdigit(static_cast<unsigned char>(text[i]))) return false;
+    if (dash ? text[i] != '-' : !absl::ascii_isxdigit(static_cast<unsigned char>(text[i])))
+      return false;
   }
   return true;
 }
@@ -64,7 +67,8 @@ bool IsUuid(absl::string_view text) {
 bool IsSafeFileId(absl::string_view uid) {
   if (uid.empty() || uid.size() > 128 || uid[0] == '.') return false;
   for (const char c : uid) {
-    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-') return false;
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-')
+      return false;
   }
   return true;
 }

@@ -24,7 +24,8 @@ class DepthGuard : public nlohmann::json_sax<Json> {
   bool end_object() override { return Leave(); }
   bool start_array(std::size_t) override { return Enter(); }
   bool end_array() override { return Leave(); }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override {
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::detail::exception& error) override {
     position_ = position;
     text_ = error.what();
     return false;
@@ -71,14 +72,19 @@ absl::StatusOr<Json> ParseJson(absl::string_view text, absl::string_view what) {
 absl::StatusOr<Json> ParseJsonObject(absl::string_view text, absl::string_view what) {
   DRA_ASSIGN_OR_RETURN(Json value, ParseJson(text, what));
   if (!value.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(what, ": must be a JSON object, is ", value.type_name()));
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": must be a JSON object, is ", value.type_name()));
   }
   return value;
 }
 
-std::string DumpJson(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string DumpJson(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
-std::string DumpJsonPretty(const Json& value) { return value.dump(2, ' ', false, Json::error_handler_t::replace); }
+std::string DumpJsonPretty(const Json& value) {
+  return value.dump(2, ' ', false, Json::error_handler_t::replace);
+}
 
 const Json* Find(const Json& object, absl::string_view key) {
   if (!object.is_object()) return nullptr;

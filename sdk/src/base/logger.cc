@@ -19,8 +19,9 @@ namespace {
 constexpr absl::string_view kLevelNames[] = {"trace", "debug", "info", "warn", "error", "off"};
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
-  constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
-                                                   spdlog::level::warn,  spdlog::level::err,   spdlog::level::off};
+  constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::trace, spdlog::level::debug,
+                                                   spdlog::level::info,  spdlog::level::warn,
+                                                   spdlog::level::err,   spdlog::level::off};
   return kLevels[static_cast<int>(level)];
 }
 
@@ -74,25 +75,28 @@ Logger Logger::ToStderr(LogLevel level, LogFormat format) {
   Logger logger;
   logger.core_ = std::make_shared<Core>();
   logger.core_->format = format;
-  logger.core_->logger = std::make_shared<spdlog::logger>("dra", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger.core_->logger =
+      std::make_shared<spdlog::logger>("dra", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger.core_->logger->set_level(ToSpdlog(level));
   logger.core_->logger->set_pattern("%v");
   return logger;
 }
 
-Logger Logger::ToFunction(LogLevel level, LogFormat format, void (*sink)(void* context, absl::string_view line),
-                          void* context) {
+Logger Logger::ToFunction(LogLevel level, LogFormat format,
+                          void (*sink)(void* context, absl::string_view line), void* context) {
   Logger logger;
   logger.core_ = std::make_shared<Core>();
   logger.core_->format = format;
-  logger.core_->logger = std::make_shared<spdlog::logger>("dra", std::make_shared<FunctionSink>(sink, context));
+  logger.core_->logger =
+      std::make_shared<spdlog::logger>("dra", std::make_shared<FunctionSink>(sink, context));
   logger.core_->logger->set_level(ToSpdlog(level));
   return logger;
 }
 
 Logger Logger::With(Fields fields) const {
   Logger logger = *this;
-  for (const Field& field : fields) logger.fields_.emplace_back(std::string(field.first), field.second);
+  for (const Field& field : fields)
+    logger.fields_.emplace_back(std::string(field.first), field.second);
   return logger;
 }
 
@@ -102,7 +106,8 @@ bool Logger::Enabled(LogLevel level) const {
 
 void Logger::Log(LogLevel level, absl::string_view text, Fields fields) const {
   if (!Enabled(level)) return;
-  const std::string time = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
+  const std::string time =
+      absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
   const absl::string_view name = kLevelNames[static_cast<int>(level)];
   std::string line;
   if (core_->format == LogFormat::kJson) {
@@ -112,8 +117,10 @@ void Logger::Log(LogLevel level, absl::string_view text, Fields fields) const {
     line = DumpJson(object);
   } else {
     line = absl::StrCat(time, " ", name, " ", OneLine(text));
-    for (const auto& [key, value] : fields_) absl::StrAppend(&line, " ", key, "=", TextValue(value));
-    for (const Field& field : fields) absl::StrAppend(&line, " ", field.first, "=", TextValue(field.second));
+    for (const auto& [key, value] : fields_)
+      absl::StrAppend(&line, " ", key, "=", TextValue(value));
+    for (const Field& field : fields)
+      absl::StrAppend(&line, " ", field.first, "=", TextValue(field.second));
   }
   core_->logger->log(ToSpdlog(level), line);
 }

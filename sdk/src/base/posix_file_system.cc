@@ -67,14 +67,15 @@ absl::StatusOr<std::string> PosixFileSystem::ReadFile(absl::string_view path, ui
     }
     if (got == 0) return contents;
     if (contents.size() + static_cast<size_t>(got) > max_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat("read ", path, ": larger than ", max_bytes, " bytes"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("read ", path, ": larger than ", max_bytes, " bytes"));
     }
     contents.append(buffer, static_cast<size_t>(got));
   }
 }
 
-absl::Status PosixFileSystem::CreateFile(absl::string_view path, absl::string_view contents, uint32_t mode,
-                                         bool sync) {
+absl::Status PosixFileSystem::CreateFile(absl::string_view path, absl::string_view contents,
+                                         uint32_t mode, bool sync) {
   const std::string name(path);
   UniqueFd fd(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) return Failed("create", path);
@@ -88,7 +89,8 @@ absl::Status PosixFileSystem::CreateFile(absl::string_view path, absl::string_vi
 }
 
 absl::Status PosixFileSystem::Rename(absl::string_view from, absl::string_view to) {
-  if (::rename(std::string(from).c_str(), std::string(to).c_str()) != 0) return Failed("rename to", to);
+  if (::rename(std::string(from).c_str(), std::string(to).c_str()) != 0)
+    return Failed("rename to", to);
   return absl::OkStatus();
 }
 
@@ -107,12 +109,14 @@ absl::Status PosixFileSystem::MakeDirectory(absl::string_view path, uint32_t mod
   if (::mkdir(name.c_str(), mode) == 0) return absl::OkStatus();
   const int error_number = errno;
   struct stat info {};
-  if (error_number == EEXIST && ::stat(name.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return absl::OkStatus();
+  if (error_number == EEXIST && ::stat(name.c_str(), &info) == 0 && S_ISDIR(info.st_mode))
+    return absl::OkStatus();
   return ErrnoStatus(error_number, absl::StrCat("make directory ", path));
 }
 
 absl::StatusOr<std::vector<std::string>> PosixFileSystem::List(absl::string_view path) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(std::string(path).c_str()), ::closedir);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(std::string(path).c_str()),
+                                                      ::closedir);
   if (directory == nullptr) return Failed("list", path);
   std::vector<std::string> names;
   for (;;) {
@@ -139,7 +143,8 @@ absl::Status PosixFileSystem::SyncDirectory(absl::string_view path) {
 absl::StatusOr<FileInfo> PosixFileSystem::Stat(absl::string_view path, bool follow) {
   const std::string name(path);
   struct stat info {};
-  if ((follow ? ::stat(name.c_str(), &info) : ::lstat(name.c_str(), &info)) != 0) return Failed("stat", path);
+  if ((follow ? ::stat(name.c_str(), &info) : ::lstat(name.c_str(), &info)) != 0)
+    return Failed("stat", path);
   FileInfo result;
   result.type = TypeOf(info.st_mode);
   result.mode = info.st_mode & 07777u;
@@ -147,7 +152,8 @@ absl::StatusOr<FileInfo> PosixFileSystem::Stat(absl::string_view path, bool foll
   result.inode = info.st_ino;
   result.device = info.st_dev;
   result.uid = info.st_uid;
-  result.mtime_ns = static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+  result.mtime_ns =
+      static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
   result.major = major(info.st_rdev);
   result.minor = minor(info.st_rdev);
   return result;

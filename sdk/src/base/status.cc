@@ -44,15 +44,17 @@ absl::StatusCode CodeForErrno(int error_number) {
 absl::Status Annotate(const absl::Status& status, absl::string_view context) {
   if (status.ok()) return status;
   absl::Status annotated(status.code(), absl::StrCat(context, ": ", status.message()));
-  status.ForEachPayload(
-      [&](absl::string_view type, const absl::Cord& payload) { annotated.SetPayload(type, payload); });
+  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
+    annotated.SetPayload(type, payload);
+  });
   return annotated;
 }
 
 absl::Status ErrnoStatus(int error_number, absl::string_view context) {
   char buffer[256];
-  absl::Status status(CodeForErrno(error_number),
-                      absl::StrCat(context, ": ", strerror_r(error_number, buffer, sizeof(buffer))));
+  absl::Status status(
+      CodeForErrno(error_number),
+      absl::StrCat(context, ": ", strerror_r(error_number, buffer, sizeof(buffer))));
   status.SetPayload(kErrnoPayload, absl::Cord(absl::StrCat(error_number)));
   return status;
 }

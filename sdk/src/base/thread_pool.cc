@@ -31,7 +31,9 @@ void ThreadPool::Run() {
   for (;;) {
     std::function<void()> function;
     {
-      const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !queue_.empty(); };
+      const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return stopping_ || !queue_.empty();
+      };
       const absl::MutexLock lock(&mutex_, absl::Condition(&ready));
       if (queue_.empty()) return;
       function = std::move(queue_.front());

@@ -10,17 +10,26 @@
 
 namespace dra {
 
-enum class FileType { kRegular, kDirectory, kSymlink, kSocket, kCharDevice, kBlockDevice, kFifo, kOther };
+enum class FileType {
+  kRegular,
+  kDirectory,
+  kSymlink,
+  kSocket,
+  kCharDevice,
+  kBlockDevice,
+  kFifo,
+  kOther
+};
 
 struct FileInfo {
   FileType type = FileType::kOther;
-  uint32_t mode = 0;      // permission bits only, as 0644
-  uint64_t size = 0;      // bytes
+  uint32_t mode = 0;  // permission bits only, as 0644
+  uint64_t size = 0;  // bytes
   uint64_t inode = 0;
-  uint64_t device = 0;    // st_dev
+  uint64_t device = 0;  // st_dev
   uint32_t uid = 0;
-  int64_t mtime_ns = 0;   // since the epoch
-  uint32_t major = 0;     // of a device node
+  int64_t mtime_ns = 0;  // since the epoch
+  uint32_t major = 0;    // of a device node
   uint32_t minor = 0;
 };
 
@@ -32,9 +41,11 @@ class FileSystem {
   virtual ~FileSystem() = default;
 
   // The whole file. Refuses anything but a regular file, and files over `max_bytes` (ResourceExhausted).
-  virtual absl::StatusOr<std::string> ReadFile(absl::string_view path, uint64_t max_bytes = 64u << 20) = 0;
+  virtual absl::StatusOr<std::string> ReadFile(absl::string_view path,
+                                               uint64_t max_bytes = 64u << 20) = 0;
   // Creates `path` (it must not exist; no symlink is followed), writes, and with `sync` fsyncs, before the mode is final.
-  virtual absl::Status CreateFile(absl::string_view path, absl::string_view contents, uint32_t mode, bool sync) = 0;
+  virtual absl::Status CreateFile(absl::string_view path, absl::string_view contents, uint32_t mode,
+                                  bool sync) = 0;
   // rename(2): replaces `to`.
   virtual absl::Status Rename(absl::string_view from, absl::string_view to) = 0;
   virtual absl::Status Remove(absl::string_view path) = 0;
@@ -54,7 +65,8 @@ class FileSystem {
 class PosixFileSystem final : public FileSystem {
  public:
   absl::StatusOr<std::string> ReadFile(absl::string_view path, uint64_t max_bytes) override;
-  absl::Status CreateFile(absl::string_view path, absl::string_view contents, uint32_t mode, bool sync) override;
+  absl::Status CreateFile(absl::string_view path, absl::string_view contents, uint32_t mode,
+                          bool sync) override;
   absl::Status Rename(absl::string_view from, absl::string_view to) override;
   absl::Status Remove(absl::string_view path) override;
   absl::Status RemoveDirectory(absl::string_view path) override;
@@ -73,8 +85,8 @@ enum class Durability {
 // Writes `contents` to `path` so that a reader sees the old file or the new one, never a part: a temporary file
 // ".<name>.<random>.tmp" in the same directory (ignored by CDI scanners), then rename. The temporary file is removed
 // when a step fails; IsTemporaryName finds the ones a kill left.
-absl::Status WriteFileAtomically(FileSystem& fs, absl::string_view path, absl::string_view contents, uint32_t mode,
-                                 Durability durability);
+absl::Status WriteFileAtomically(FileSystem& fs, absl::string_view path, absl::string_view contents,
+                                 uint32_t mode, Durability durability);
 
 // True for the names WriteFileAtomically gives its temporary files.
 bool IsTemporaryName(absl::string_view name);

@@ -30,18 +30,28 @@ class Logger {
   // To stderr.
   static Logger ToStderr(LogLevel level, LogFormat format);
   // Every line (without a time stamp) to `sink`, any thread; for tests.
-  static Logger ToFunction(LogLevel level, LogFormat format, void (*sink)(void* context, absl::string_view line),
-                           void* context);
+  static Logger ToFunction(LogLevel level, LogFormat format,
+                           void (*sink)(void* context, absl::string_view line), void* context);
 
   Logger With(Fields fields) const;
   bool Enabled(LogLevel level) const;
 
   void Log(LogLevel level, absl::string_view text, Fields fields = {}) const;
-  void Trace(absl::string_view text, Fields fields = {}) const { Log(LogLevel::kTrace, text, fields); }
-  void Debug(absl::string_view text, Fields fields = {}) const { Log(LogLevel::kDebug, text, fields); }
-  void Info(absl::string_view text, Fields fields = {}) const { Log(LogLevel::kInfo, text, fields); }
-  void Warn(absl::string_view text, Fields fields = {}) const { Log(LogLevel::kWarn, text, fields); }
-  void Error(absl::string_view text, Fields fields = {}) const { Log(LogLevel::kError, text, fields); }
+  void Trace(absl::string_view text, Fields fields = {}) const {
+    Log(LogLevel::kTrace, text, fields);
+  }
+  void Debug(absl::string_view text, Fields fields = {}) const {
+    Log(LogLevel::kDebug, text, fields);
+  }
+  void Info(absl::string_view text, Fields fields = {}) const {
+    Log(LogLevel::kInfo, text, fields);
+  }
+  void Warn(absl::string_view text, Fields fields = {}) const {
+    Log(LogLevel::kWarn, text, fields);
+  }
+  void Error(absl::string_view text, Fields fields = {}) const {
+    Log(LogLevel::kError, text, fields);
+  }
 
  private:
   struct Core;

@@ -27,8 +27,8 @@ std::optional<int> ErrnoOf(const absl::Status& status);
 #define DRA_STATUS_CONCAT_(a, b) DRA_STATUS_CONCAT_INNER_(a, b)
 
 // Returns from the enclosing function if `expr` (absl::Status) is not OK.
-#define DRA_RETURN_IF_ERROR(expr)                                   \
-  do {                                                              \
+#define DRA_RETURN_IF_ERROR(expr)                                                 \
+  do {                                                                            \
     if (absl::Status dra_status_ = (expr); !dra_status_.ok()) return dra_status_; \
   } while (false)
 
