@@ -1,42 +1,48 @@
 /*
- * The contract between dra-driver (the host) and a backend, a shared library that knows one kind of
- * device. C11 and C++20; needs nothing but this file. C++ authors use dra/backend/backend.h, which
- * wraps it.
+ * The contract between dra-driver (the host) and a backend, a shared library that knows one kind
+ * of device. C11 and C++20; needs nothing but this file. C++ authors use dra/backend/backend.h.
  *
- * A backend exports one symbol, dra_backend_entry. The host exports none: everything it offers is
- * in dra_host.
+ * A backend exports one symbol, dra_backend_entry. The host exports none: all it offers is in
+ * dra_host.
  *
- * Rules for every function
- * - Ownership: each side frees only what it allocated. A dra_str or a pointer to a struct is
- * borrowed, valid until the call it came with returns; who needs it longer copies it. Results go
- * into a sink that belongs to the caller; a sink copies before it returns, and is dead when the
- * hook returns.
- * - Structs: struct_size comes first and is set by whoever owns the memory, to sizeof as he
- * compiled it. Read a field of a peer's struct only if DRA_HAS says it is there. Structs grow at
- * their end only, never into padding; nothing is reordered, reused or resized within a major
- * version. Zero the whole struct before you fill it.
- * - Text is UTF-8 without NUL bytes. JSON text is one document. Kubernetes and CDI objects have
- * exactly their published shape (resource.k8s.io/v1, CDI 1.1.0), so that a new upstream field needs
- * no new ABI. An empty dra_str
- *   ({NULL, 0} or size 0) where JSON is optional means "none".
- * - Errors: a function returns a dra_code and, if it is not DRA_OK, fills `err` (never NULL) with
- * the same code and a text that names the object and says what to do. The host reads only the code
- * that was returned.
- * - Nothing may be thrown or longjmp'ed out of any function, in either direction.
- * - A hook must not fork; run_helper starts child processes. It must not install signal handlers,
- * change the working directory, umask, locale or environment, nor end the process.
+ * Ownership
+ *   Each side frees only what it allocated. A dra_str or a pointer to a struct is borrowed, valid
+ *   until the call it came with returns; who needs it longer copies it. Results go into a sink that
+ *   belongs to the caller; a sink copies before it returns, and is dead when the hook returns.
+ *
+ * Structs
+ *   struct_size comes first and is set by whoever owns the memory, to sizeof as it was compiled
+ *   there. Read a field of a peer's struct only if DRA_HAS says it is there. Structs grow at their
+ *   end only, never into padding; nothing is reordered, reused or resized within a major version.
+ *   Zero the whole struct before you fill it.
+ *
+ * Text
+ *   UTF-8 without NUL bytes. JSON text is one document, nested at most 64 levels. Kubernetes and
+ *   CDI objects have exactly their published shape (resource.k8s.io/v1, CDI 1.1.0), so that a new
+ *   upstream field needs no new ABI. Where JSON is optional, an empty dra_str means "none".
+ *
+ * Errors
+ *   A function returns a dra_code and, if it is not DRA_OK, fills `err` (never NULL) with the same
+ *   code and a text that names the object and says what to do. The code that was returned counts.
+ *   Nothing may be thrown or longjmp'ed out of any function, in either direction.
+ *
+ * Process
+ *   A backend must not fork (run_helper starts child processes), install signal handlers, change
+ *   working directory, umask, locale or environment, or end the process.
  *
  * Threads
- *   [serial]      the host runs no other hook marked [serial] at the same time
- *   [per-claim]   as [serial], unless the manifest says "parallel": then different claims run at
- * the same time. Two hooks for one claim never overlap. [any-thread]  at any time, from any thread,
- * also while other hooks run [in-call]     only during the hook it came with, from any thread The
- * host calls hooks on its own threads; two calls may come on different ones.
+ *   [serial]      no other hook marked [serial] or [per-claim] runs at the same time
+ *   [per-claim]   one at a time, unless the manifest says "parallel": then different claims run at
+ *                 the same time, and discover beside them. Two hooks for one claim never overlap.
+ *   [any-thread]  at any time, from any thread, also while other hooks run
+ *   [in-call]     only during the hook it came with, from any thread
+ *   The host calls hooks on its own threads; two calls may come on different ones.
  *
- * Time: each hook has a limit (below, or "hook_limits" in the manifest). dra_call carries the
- * moment. The host answers for a hook that overruns with DRA_DEADLINE_EXCEEDED and drops its late
- * result; the thread stays with the hook, and when too many hang the backend gets no more calls. So
- * look at the deadline, and poll or watch the cancel descriptor.
+ * Time
+ *   Each hook has a limit (below, or "hook_limits" in the manifest); dra_call carries the moment.
+ *   The host answers for a hook that overruns with DRA_DEADLINE_EXCEEDED and drops its late result.
+ *   The thread stays with the hook; a backend with too many of those gets no more calls. So look
+ *   at the deadline, and poll `cancelled` or watch the cancel descriptor.
  */
 #ifndef DRA_BACKEND_ABI_H_
 #define DRA_BACKEND_ABI_H_
@@ -62,8 +68,7 @@ extern "C" {
 #define DRA_HAS(ptr, type, field) \
   ((size_t)(ptr)->struct_size >= offsetof(type, field) + sizeof(((type*)0)->field))
 
-/* ------------------------------------------------------------------------------------------------
- * values */
+/* ---- values ---- */
 
 /* Result of a function: the numbers of gRPC and absl::StatusCode. */
 typedef int32_t dra_code;
@@ -118,8 +123,7 @@ typedef struct dra_text_sink {
   void (*set)(void* ctx, dra_str text); /* called once at most, before the function returns */
 } dra_text_sink;
 
-/* ------------------------------------------------------------------------------------- what the
- * host offers */
+/* ---- what the host offers ---- */
 
 typedef struct dra_device_update {
   uint32_t struct_size;
@@ -215,21 +219,23 @@ typedef struct dra_host {
   /* appended in 1.1 and later */
 } dra_host;
 
-/* -------------------------------------------------------------------------------------------
- * describe, create */
+/* ---- describe, create ---- */
 
 /*
- * The manifest is a JSON object:
- *   name            string, required: DNS label; the library's file should be called
- * dra-backend-<name>.so version         string, required: the backend's own version, shown to
- * operators min_host_minor  integer: as in dra_backend_api attributes      array of {"name",
- * "type": string|int|bool|version|strings|ints|bools|versions, "description", "volatile": bool}
- *   config_kinds    array of {"apiVersion": "group/version", "kind", "schema": JSON schema of the
- * parameters} hook_limits     object: hook name -> seconds (number, above 0, at most 3600) parallel
- * bool: prepare and unprepare of different claims may run at the same time shared_claims   bool:
- * one claim may be reserved for more than one consumer never_tainted   bool: devices never get
- * taints (128 devices to a slice instead of 64) no_injection    bool: a device without edits is in
- * order keeps_undo      bool: calls save_undo Unknown members are ignored. Absent bools are false.
+ * The manifest is a JSON object. Unknown members are ignored, absent bools are false.
+ *
+ *   name            string, required: DNS label; the file should be dra-backend-<name>.so
+ *   version         string, required: the backend's own version, shown to operators
+ *   min_host_minor  integer: as in dra_backend_api, the greater of both counts
+ *   attributes      array of {"name", "type", "description", "volatile": bool}; type is string,
+ *                   int, bool, version, strings, ints, bools or versions
+ *   config_kinds    array of {"apiVersion": "group/version", "kind", "schema": JSON schema}
+ *   hook_limits     object: hook name -> seconds, a number above 0, at most 3600
+ *   parallel        bool: prepare and unprepare of different claims may run at the same time
+ *   shared_claims   bool: one claim may be reserved for more than one consumer
+ *   never_tainted   bool: devices never get taints (128 devices to a slice instead of 64)
+ *   no_injection    bool: a device without edits is in order
+ *   keeps_undo      bool: calls save_undo
  */
 typedef struct dra_describe_args {
   uint32_t struct_size;
@@ -244,14 +250,12 @@ typedef struct dra_create_args {
 /* The instance; opaque, what is behind it belongs to the library. */
 typedef struct dra_backend dra_backend;
 
-/* --------------------------------------------------------------------------------------------------
- * discover */
+/* ---- discover ---- */
 
 /* What the API server does with fields that a cluster may lack. */
 #define DRA_FIELD_UNKNOWN 0 /* not known yet: publish nothing that leans on it */
 #define DRA_FIELD_KEPT 1
-#define DRA_FIELD_DROPPED \
-  2 /* show another shape, e.g. one device per card instead of partitions with counters */
+#define DRA_FIELD_DROPPED 2 /* show another shape, e.g. one device per card, no partitions */
 
 typedef struct dra_discover_args {
   uint32_t struct_size;
@@ -263,16 +267,15 @@ typedef struct dra_discover_args {
   int32_t list_attributes;
   int32_t node_allocatable; /* nodeAllocatableResources */
   int32_t skip_node_operations;
-  dra_str held_json; /* array of strings: the devices that prepared claims hold now, as the host
-                        published them */
+  /* Array of strings: the identities of the devices that prepared claims hold now. */
+  dra_str held_json;
 } dra_discover_args;
 
 typedef struct dra_device {
   uint32_t struct_size;
   dra_str device_json; /* resource.k8s.io/v1 Device; name: DNS label, at most 63 bytes, stable */
-  dra_str
-      identity; /* serial, UUID or PCI address: what stays with the hardware; never a position */
-  dra_str pool; /* suffix of the pool's name; "" is the node's own pool */
+  dra_str identity; /* serial, UUID, PCI address: what stays with the hardware; never a position */
+  dra_str pool;     /* suffix of the pool's name; "" is the node's own pool */
   dra_str exclusion_keys_json; /* array of {"key","shape"}: the physical things it stands for;
                                   devices with one key are held together only in equal shapes.
                                   Optional: the device is its own key. */
@@ -301,18 +304,15 @@ typedef struct dra_discover_sink {
   void (*set_partial)(void* ctx, dra_str reason);
 } dra_discover_sink;
 
-/* -------------------------------------------------------------------------------------------------
- * validate */
+/* ---- validate ---- */
 
 typedef struct dra_validate_args {
   uint32_t struct_size;
   dra_str parameters_json; /* the opaque parameters, an object */
-  dra_str
-      source; /* "FromClass" (an administrator wrote it), "FromClaim" (a user), "" if not known */
+  dra_str source; /* "FromClass" (an administrator), "FromClaim" (a user), "" if not known */
 } dra_validate_args;
 
-/* ---------------------------------------------------------------------------------------- prepare,
- * unprepare */
+/* ---- prepare, unprepare ---- */
 
 typedef struct dra_claim {
   uint32_t struct_size;
@@ -326,10 +326,14 @@ typedef struct dra_prepare_args {
   const dra_claim* claim;
   dra_str reserved_for_json; /* status.reservedFor, an array; may be several consumers, says nothing
                                 about "the" pod */
-  /* Array, one object for each of our driver's allocation results of this claim (not all of the
-   * pod's): result    DeviceRequestAllocationResult; adminAccess true: look, never reset or
-   * reconfigure identity  as given to discover configs   array, lowest precedence first, of
-   * {"source": "FromClass"|"FromClaim", "request", "parameters"} */
+  /* Array, one object for each of our driver's allocation results of this claim (not of all of the
+   * pod's), in the claim's order:
+   *
+   *   result    DeviceRequestAllocationResult; adminAccess true: look, never reset or reconfigure
+   *   identity  as given to discover
+   *   configs   array, lowest precedence first, of
+   *             {"source": "FromClass" or "FromClaim", "request", "parameters"}
+   */
   dra_str devices_json;
   dra_str saved_undo; /* what the last save_undo or set_undo of this claim stored; "" if nothing */
   /* Array of {"claimUID","device","shareID","adminAccess"}: other claims on the same device or
@@ -365,8 +369,7 @@ typedef struct dra_unprepare_args {
   dra_str others_json;
 } dra_unprepare_args;
 
-/* -------------------------------------------------------------------------------------------------
- * reconcile */
+/* ---- reconcile ---- */
 
 typedef struct dra_reconcile_args {
   uint32_t struct_size;
@@ -396,8 +399,7 @@ typedef struct dra_reconcile_bound_args {
   uint32_t struct_size;
 } dra_reconcile_bound_args;
 
-/* ---------------------------------------------------------------------------------------------
- * busy, health */
+/* ---- busy, health ---- */
 
 typedef struct dra_busy_args {
   uint32_t struct_size;
@@ -442,8 +444,7 @@ typedef struct dra_health_sink {
   void (*emit)(void* ctx, const dra_device_health* health);
 } dra_health_sink;
 
-/* ------------------------------------------------------------------------------------ what a
- * backend offers */
+/* ---- what a backend offers ---- */
 
 /*
  * The backend's table; static, valid while the library is loaded (libraries stay loaded for the

@@ -86,7 +86,7 @@ struct DiscoverRequest {
   ServerField list_attributes = ServerField::kUnknown;
   ServerField node_allocatable = ServerField::kUnknown;
   ServerField skip_node_operations = ServerField::kUnknown;
-  std::vector<std::string> held;  // devices that prepared claims hold now
+  std::vector<std::string> held;  // identities of the devices that prepared claims hold
 };
 
 struct DeviceReport {
