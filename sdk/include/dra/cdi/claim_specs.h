@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "dra/base/file_system.h"
 #include "dra/base/json.h"
 #include "nlohmann/json.hpp"
@@ -20,29 +21,41 @@ struct ClaimDevice {
 };
 
 // The CDI files of a driver's claims: one transient file a claim, in one directory (docs/cdi-names.md).
-// Kind "k8s.<driver>/claim"; file "k8s.<driver>-claim_<claim uid>.json"; device "<claim uid>-<device>[-<share id>]".
-// Claim edits stand at spec level, so a claim whose devices have none gets one device "<claim uid>-claim" that every
-// device of the claim names. Any thread; two calls for one claim must not run at the same time.
+// Kind "k8s.<driver>/claim"; file "k8s.<driver>-claim_<claim uid>.json"; device "<claim uid>-<device>[-<share id>]",
+// and with "-2", "-3" ... behind it where a claim has the same device and share again.
+// Claim edits stand at spec level, so they reach a container with any device of the claim. A device without edits of
+// its own in a claim that has claim edits therefore needs an entry, of its own since the kubelet takes the first id
+// for the device's identity, and CDI refuses an entry without edits: it gets additionalGids [0], which every runtime
+// accepts (CDI 0.7.0) and ignores, so nothing of it shows in the container. Where the claim has no edits either, the
+// device gets no entry and no id; a claim without entries has no file. Any thread; two calls for one claim must not
+// run at the same time.
 class ClaimSpecs {
  public:
-  // `directory` is created (0755) at the first write. fs outlives this.
+  // `directory` is created (0755) at the first write and never removed: runtimes watch it. fs outlives this.
   ClaimSpecs(FileSystem* fs, std::string directory, std::string driver_name);
 
-  // See claims::CdiFiles; this is its implementation.
-  absl::StatusOr<std::vector<std::vector<std::string>>> Write(absl::string_view claim_uid,
-                                                              const std::vector<ClaimDevice>& devices,
-                                                              const Json& claim_edits);
+  // See claims::CdiFiles; this is its implementation. The file is validated before it is put in place, atomically and
+  // mode 0644. Errors: InvalidArgument with the path of the value for edits that CDI or our own rules
+  // (ValidateOwnEdits) do not allow, for a claim UID that may not name a file, and for a device name CDI cannot carry.
+  absl::StatusOr<std::vector<std::vector<std::string>>> Write(
+      absl::string_view claim_uid, const std::vector<ClaimDevice>& devices,
+      const Json& claim_edits);
   absl::StatusOr<bool> Matches(absl::string_view claim_uid, const std::vector<ClaimDevice>& devices,
                                const Json& claim_edits);
   absl::Status Remove(absl::string_view claim_uid);
   absl::StatusOr<std::vector<std::string>> ListClaims();
-  // Removes temporary files that a kill left: only ours, by name.
-  absl::Status RemoveTemporaries();
+  // Removes temporary files that a kill left: only ours, by name, and last written before `before`, so that a file
+  // that another instance is writing now stays. Goes on after a failure and returns the first.
+  absl::Status RemoveTemporaries(absl::Time before = absl::InfiniteFuture());
 
   std::string PathFor(absl::string_view claim_uid) const;
   const std::string& kind() const { return kind_; }
 
  private:
+  struct Built;
+  absl::StatusOr<Built> Build(absl::string_view claim_uid, const std::vector<ClaimDevice>& devices,
+                              const Json& claim_edits) const;
+
   FileSystem* const fs_;
   const std::string directory_;
   const std::string kind_;
