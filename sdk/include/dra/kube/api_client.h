@@ -17,10 +17,10 @@ namespace dra::kube {
 
 // One kind of object of the API, as it stands in a URL. For core v1, group is "".
 struct Resource {
-  std::string group;      // "resource.k8s.io", "" for core
-  std::string version;    // "v1"
-  std::string plural;     // "resourceslices"
-  std::string kind;       // "ResourceSlice"
+  std::string group;    // "resource.k8s.io", "" for core
+  std::string version;  // "v1"
+  std::string plural;   // "resourceslices"
+  std::string kind;     // "ResourceSlice"
   bool namespaced = false;
 };
 
@@ -35,12 +35,13 @@ const Resource& Events();  // events.k8s.io/v1
 // A failure as the API server described it. Attached to every absl::Status that an HTTP answer caused.
 struct ApiError {
   struct Cause {
-    std::string reason;   // "FieldValueInvalid"
-    std::string field;    // "spec.devices[3].attributes[model].string"
+    std::string reason;  // "FieldValueInvalid"
+    std::string field;   // "spec.devices[3].attributes[model].string"
     std::string message;
   };
-  int http_code = 0;          // 0: no HTTP answer (connection, TLS, time-out)
-  std::string reason;         // "NotFound", "Conflict", "Invalid", "Expired", ... ; "" if the body was no Status
+  int http_code = 0;  // 0: no HTTP answer (connection, TLS, time-out)
+  std::string
+      reason;  // "NotFound", "Conflict", "Invalid", "Expired", ... ; "" if the body was no Status
   std::string message;
   std::vector<Cause> causes;
   std::optional<absl::Duration> retry_after;
@@ -80,6 +81,8 @@ struct WatchOptions {
   std::string field_selector;
   std::string label_selector;
   std::string resource_version;  // where to start
+  std::function<void()>
+      on_open;  // may be empty; called once, when the server has accepted the watch
 };
 
 // The API server, as the layers above see it. Every call blocks until it has an answer, call.deadline has passed or
@@ -90,29 +93,37 @@ class ApiClient {
   virtual ~ApiClient() = default;
 
   // namespace_name is "" for cluster-scoped kinds.
-  virtual absl::StatusOr<Json> Get(const Resource& resource, absl::string_view namespace_name, absl::string_view name,
-                                   const Call& call) = 0;
+  virtual absl::StatusOr<Json> Get(const Resource& resource, absl::string_view namespace_name,
+                                   absl::string_view name, const Call& call) = 0;
   // Follows `continue` tokens to the end; a 410 on the way restarts once.
-  virtual absl::StatusOr<ListResult> List(const Resource& resource, absl::string_view namespace_name,
+  virtual absl::StatusOr<ListResult> List(const Resource& resource,
+                                          absl::string_view namespace_name,
                                           const ListOptions& options, const Call& call) = 0;
   // Reads one watch stream and hands each event to `on_event`, in this thread, until the stream ends: OK for an
   // orderly end (the caller watches again from the last resource version), OutOfRange for 410 in either form (list
   // again), Cancelled, or the error. Bookmarks are requested and delivered. A silent stream ends after `silence`
   // with DeadlineExceeded.
-  virtual absl::Status Watch(const Resource& resource, absl::string_view namespace_name, const WatchOptions& options,
-                             const std::function<void(const WatchEvent&)>& on_event, const Call& call) = 0;
-  virtual absl::StatusOr<Json> Create(const Resource& resource, absl::string_view namespace_name, const Json& object,
-                                      const WriteOptions& options, const Call& call) = 0;
+  virtual absl::Status Watch(const Resource& resource, absl::string_view namespace_name,
+                             const WatchOptions& options,
+                             const std::function<void(const WatchEvent&)>& on_event,
+                             const Call& call) = 0;
+  virtual absl::StatusOr<Json> Create(const Resource& resource, absl::string_view namespace_name,
+                                      const Json& object, const WriteOptions& options,
+                                      const Call& call) = 0;
   // PUT; object.metadata.resourceVersion is the precondition.
   virtual absl::StatusOr<Json> Update(const Resource& resource, absl::string_view namespace_name,
-                                      absl::string_view name, const Json& object, const WriteOptions& options,
-                                      const Call& call) = 0;
-  virtual absl::Status Delete(const Resource& resource, absl::string_view namespace_name, absl::string_view name,
-                              const DeleteOptions& options, const Call& call) = 0;
+                                      absl::string_view name, const Json& object,
+                                      const WriteOptions& options, const Call& call) = 0;
+  virtual absl::Status Delete(const Resource& resource, absl::string_view namespace_name,
+                              absl::string_view name, const DeleteOptions& options,
+                              const Call& call) = 0;
   // Server-side apply with force. `subresource` is "" or "status".
-  virtual absl::StatusOr<Json> Apply(const Resource& resource, absl::string_view namespace_name, absl::string_view name,
-                                     absl::string_view subresource, absl::string_view field_manager, const Json& object,
+  virtual absl::StatusOr<Json> Apply(const Resource& resource, absl::string_view namespace_name,
+                                     absl::string_view name, absl::string_view subresource,
+                                     absl::string_view field_manager, const Json& object,
                                      const Call& call) = 0;
+  // GET of any path ("/apis/resource.k8s.io", "/version"); the answer must be a JSON object. Used by discovery.
+  virtual absl::StatusOr<Json> GetRaw(absl::string_view path, const Call& call);
 };
 
 }  // namespace dra::kube
