@@ -32,12 +32,16 @@ struct Options {
 };
 
 struct State {
-  bool published = false;       // the stored pools equal what is wanted
+  bool published = false;       // the stored pools equal what is wanted; false while a change is on its way
   std::string error;            // why not; "" while working
   std::string node_uid;
   uint64_t creates = 0, updates = 0, deletes = 0;  // successful writes since start
   std::vector<inventory::Finding> findings;        // dropped by the server or by this layer, by name
 };
+
+// InvalidArgument that names a setting which is missing. A publisher with such options does nothing but say so in its
+// state, so a program checks first.
+absl::Status ValidateOptions(const Options& options);
 
 // Keeps the driver's ResourceSlices on the API server equal to the inventory's snapshot. One thread for the list and
 // watch, one for the writes. Any thread may call.
@@ -54,6 +58,8 @@ class Publisher {
   virtual void SetInventory(std::shared_ptr<const inventory::Snapshot> snapshot) = 0;
   // Devices that claims hold stay published whatever the probe says: (pool, device).
   virtual void SetHeld(std::vector<std::pair<std::string, std::string>> held) = 0;
+  // Drains the node: every slice of this driver is deleted and none comes back until this is called with false.
+  virtual void SetWithdrawn(bool withdrawn) = 0;
   // The kubelet has just registered us, so it may have wiped the slices: compare with the server now.
   virtual void Resync() = 0;
   virtual State GetState() const = 0;
