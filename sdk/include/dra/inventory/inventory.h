@@ -68,6 +68,19 @@ struct Options {
 };
 
 // Keeps one state per device. Discoveries and health reports go in, snapshots come out. Any thread.
+//
+// Names: a name belongs to an identity. Other hardware under the name of a held device, and a held device under a new
+//   name, are refused with a finding until the claim ends; without a claim the new report counts (other hardware in the
+//   same slot keeps the slot's name). Of two devices with one name the one with the lower identity stays; two devices
+//   may have one identity only if they have an exclusion key in common. An empty identity costs the device.
+// Absence: a device missing from a complete discovery goes, unless a claim holds it (gone), or an item error names it or
+//   its identity. A backend that wants a broken slot to stay listed and tainted goes on reporting the
+//   device, and reports it unhealthy.
+// Health: an unhealthy device gets the taint {taint_key, fault class, NoSchedule} beside its own taints; timeAdded is
+//   the second it appeared and stays. The taint goes when the device is reported healthy, or replaced: "unknown" is
+//   shown, gives no taint, and takes none away.
+// Withheld: a device that leans on a gated field (counters, shares, binding conditions, lists, node allocatable
+//   resources, a taint that keeps work away) is withheld until the server is known to keep it, unless a claim holds it.
 class Inventory {
  public:
   Inventory(Options options, Clock* clock, Logger logger);  // clock outlives this

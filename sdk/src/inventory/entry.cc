@@ -1,0 +1,202 @@
+#include "inventory/entry.h"
+
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "dra/resource/limits.h"
+#include "dra/resource/names.h"
+#include "dra/resource/semantic_equal.h"
+
+namespace dra::inventory {
+namespace {
+
+using loader::FieldSupport;
+
+bool HasItems(const Json& object, absl::string_view name) {
+  const Json* value = Find(object, name);
+  return value != nullptr && !value->is_null() && !value->empty();
+}
+
+bool HasRequestPolicy(const Json& device) {
+  const Json* capacity = Find(device, "capacity");
+  if (capacity == nullptr || !capacity->is_object()) return false;
+  for (const Json& entry : *capacity) {
+    if (HasItems(entry, "requestPolicy")) return true;
+  }
+  return false;
+}
+
+bool HasListAttribute(const Json& device) {
+  const Json* attributes = Find(device, "attributes");
+  if (attributes == nullptr || !attributes->is_object()) return false;
+  for (const Json& attribute : *attributes) {
+    for (const absl::string_view type : {"ints", "bools", "strings", "versions"}) {
+      if (Find(attribute, type) != nullptr) return true;
+    }
+  }
+  return false;
+}
+
+// A taint with effect None only informs; without the others a sick device would look well.
+bool HasKeepAwayTaint(const Json& device) {
+  const Json* taints = Find(device, "taints");
+  if (taints == nullptr || !taints->is_array()) return false;
+  for (const Json& taint : *taints) {
+    const std::string effect = StringOr(taint, "effect");
+    if (effect == "NoSchedule" || effect == "NoExecute") return true;
+  }
+  return false;
+}
+
+struct Need {
+  absl::string_view field;
+  FieldSupport support;
+};
+
+// The gated fields without which `device` would offer something else than there is.
+std::vector<Need> Needs(const Json& device, const loader::ServerFields& fields) {
+  std::vector<Need> needs;
+  if (HasItems(device, "consumesCounters")) needs.push_back({"consumesCounters", fields.counters});
+  if (BoolOr(device, "allowMultipleAllocations") || HasRequestPolicy(device)) {
+    needs.push_back({"allowMultipleAllocations", fields.multiple_allocations});
+  }
+  if (HasItems(device, "bindingConditions") || BoolOr(device, "bindsToNode")) {
+    needs.push_back({"bindingConditions", fields.binding_conditions});
+  }
+  if (HasListAttribute(device)) needs.push_back({"list attributes", fields.list_attributes});
+  if (HasItems(device, "nodeAllocatableResources")) {
+    needs.push_back({"nodeAllocatableResources", fields.node_allocatable});
+  }
+  if (HasKeepAwayTaint(device)) needs.push_back({"taints", fields.taints});
+  return needs;
+}
+
+std::string TaintKey(const Options& options) {
+  return options.taint_key.empty() ? absl::StrCat(options.driver_name, "/unhealthy")
+                                   : options.taint_key;
+}
+
+// The device's own taints, and the health taint of a sick one.
+Json Taints(const Options& options, const Entry& entry) {
+  const Json* own = Find(entry.base, "taints");
+  Json taints = own != nullptr && own->is_array() ? *own : Json::array();
+  if (!entry.sick) return taints;
+  const std::string key = TaintKey(options);
+  for (const Json& taint : taints) {
+    // The backend's own word on the same key keeps work away already.
+    if (StringOr(taint, "key") == key && StringOr(taint, "effect") == "NoSchedule") return taints;
+  }
+  // The last of too many own taints makes room: that the device is sick outranks it.
+  while (taints.size() >= resource::kMaxTaintsPerDevice) taints.erase(taints.size() - 1);
+  Json taint = {{"key", key}, {"effect", "NoSchedule"}};
+  if (!entry.fault_class.empty() && resource::CheckLabelValue(entry.fault_class).ok()) {
+    taint["value"] = entry.fault_class;
+  }
+  taints.push_back(std::move(taint));
+  return taints;
+}
+
+// Gives each taint the time it appeared, whole seconds. Tolerations count from it, and the server would set it anew
+// with every write that leaves it out.
+void StampTaints(absl::Time now, Entry* entry, Json* taints) {
+  std::map<std::string, absl::Time> times;
+  for (Json& taint : *taints) {
+    absl::Time added = now;
+    std::string why;
+    const std::string given = StringOr(taint, "timeAdded");
+    // A change of the value is the same taint, seen more clearly.
+    const std::string id = absl::StrCat(StringOr(taint, "key"), "\n", StringOr(taint, "effect"));
+    if (given.empty() || !absl::ParseTime(absl::RFC3339_full, given, &added, &why)) {
+      const auto known = entry->taint_times.find(id);
+      added = known == entry->taint_times.end() ? now : known->second;
+    }
+    added = absl::FromUnixSeconds(absl::ToUnixSeconds(added));
+    times[id] = added;
+    taint["timeAdded"] = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", added, absl::UTCTimeZone());
+  }
+  entry->taint_times = std::move(times);
+}
+
+bool SameHealth(const loader::DeviceHealth& a, const loader::DeviceHealth& b) {
+  const auto all = [](const loader::DeviceHealth& h) {
+    return std::tie(h.state, h.fault_class, h.message, h.remedy, h.clears_with);
+  };
+  return all(a) == all(b);
+}
+
+bool SamePicture(const Device& a, const Device& b) {
+  return a.identity == b.identity && a.exclusion_keys == b.exclusion_keys && a.gone == b.gone &&
+         a.withheld == b.withheld && a.health_since == b.health_since &&
+         SameHealth(a.health, b.health) &&
+         (a.device == b.device || resource::SemanticallyEqual(a.device, b.device));
+}
+
+}  // namespace
+
+bool SetHealth(Entry* entry, const loader::DeviceHealth& health, absl::Time now) {
+  if (SameHealth(entry->health, health)) return false;
+  if (entry->health.state != health.state || entry->health.fault_class != health.fault_class) {
+    entry->health_since = now;
+  }
+  entry->health = health;
+  entry->dirty = true;
+  if (health.state == loader::HealthState::kUnhealthy) {
+    entry->sick = true;
+    entry->fault_class = health.fault_class;
+  } else if (health.state == loader::HealthState::kHealthy) {
+    entry->sick = false;
+    entry->fault_class.clear();
+  }
+  return true;
+}
+
+void Publish(const Options& options, const loader::ServerFields& fields, absl::Time now,
+             Entry* entry) {
+  entry->dirty = false;
+  entry->findings.clear();
+  Device device;
+  device.pool = entry->pool;
+  device.name = entry->name;
+  device.identity = entry->identity;
+  device.exclusion_keys = entry->exclusion_keys;
+  device.health = entry->health;
+  device.health_since = entry->health_since;
+  device.gone = entry->gone;
+  device.device = entry->base;
+  Json taints = Taints(options, *entry);
+  StampTaints(now, entry, &taints);
+  const bool refused_taint = options.never_tainted && !taints.empty();
+  if (taints.empty() || options.never_tainted) {
+    device.device.erase("taints");
+  } else {
+    device.device["taints"] = std::move(taints);
+  }
+
+  std::vector<absl::string_view> dropped;
+  bool leans = refused_taint;
+  for (const Need& need : Needs(device.device, fields)) {
+    if (need.support == FieldSupport::kKept) continue;
+    leans = true;
+    if (need.support == FieldSupport::kDropped) dropped.push_back(need.field);
+  }
+  device.withheld = leans && !entry->held;
+  if (!dropped.empty()) {
+    entry->findings.push_back(
+        {entry->pool, entry->name, absl::StrJoin(dropped, ", "), "",
+         "the API server drops these fields: enable their feature gates",
+         device.withheld ? "device withheld" : "device kept, a claim holds it"});
+  }
+  if (refused_taint) {
+    entry->findings.push_back(
+        {entry->pool, entry->name, "taints", "",
+         "the backend declares that its devices are never tainted, but this one needs a taint",
+         device.withheld ? "device withheld" : "device kept untainted, a claim holds it"});
+  }
+  if (entry->published == nullptr || !SamePicture(*entry->published, device)) {
+    entry->published = std::make_shared<const Device>(std::move(device));
+  }
+}
+
+}  // namespace dra::inventory
