@@ -1,0 +1,36 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "dra/base/unique_fd.h"
+
+namespace dra::kubelet {
+
+// A gRPC server that listens at nothing: connections are handed to it. Any thread.
+class GrpcServer {
+ public:
+  // services outlive this. Sync services get a completion queue and at most two threads of their own, so they answer
+  // whatever the shared threads of callback services are stuck in.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Create(
+      const std::vector<grpc::Service*>& services);
+  ~GrpcServer();
+
+  // Not after Shutdown.
+  void Serve(UniqueFd connection, int listening_fd);
+
+  // Waits for running calls at most `bound`, then cancels them. Returns when all reactors are done.
+  void Shutdown(absl::Duration bound);
+
+ private:
+  GrpcServer() = default;
+
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace dra::kubelet
