@@ -12,6 +12,7 @@ find_package(CURL REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(yaml-cpp CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
+find_package(civetweb CONFIG REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)
 
 # Points an imported shared target at the archive beside it, if there is one.
