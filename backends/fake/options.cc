@@ -35,8 +35,9 @@ void ReadManifest(dra::JsonReader& reader, Options& options) {
   options.no_injection = reader.Optional<bool>("noInjection");
   options.keeps_undo = reader.Optional<bool>("keepsUndo");
   reader.OptionalObject("hookLimits", [&](dra::JsonReader& limits) {
-    for (const char* hook : {"create", "destroy", "describe", "discover", "validate_config",
-                             "prepare", "unprepare", "reconcile", "busy", "health"}) {
+    for (const char* hook :
+         {"create", "destroy", "describe", "discover", "validate_config", "prepare", "unprepare",
+          "reconcile_begin", "reconcile_record", "reconcile_end", "busy", "health"}) {
       const std::optional<double> seconds = limits.Optional<double>(hook);
       if (!seconds) continue;
       if (!(*seconds > 0) || *seconds > kMaxHookLimitSeconds) {
