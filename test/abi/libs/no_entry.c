@@ -1,0 +1,3 @@
+/* A library, but no backend. */
+int something_else(void);
+int something_else(void) { return 1; }

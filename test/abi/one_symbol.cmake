@@ -1,0 +1,17 @@
+# cmake -DNM=nm -DLIBRARY=x.so -P one_symbol.cmake: fails unless dra_backend_entry is the one symbol that x.so defines.
+execute_process(COMMAND "${NM}" -D --defined-only "${LIBRARY}" OUTPUT_VARIABLE symbols RESULT_VARIABLE result)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "${NM} ${LIBRARY}: ${result}")
+endif()
+string(REGEX MATCHALL "[^\n]+" lines "${symbols}")
+set(found "")
+foreach(line IN LISTS lines)
+  string(REGEX REPLACE "^.* ([^ ]+)$" "\\1" symbol "${line}")
+  # Instrumented builds define bookkeeping symbols of their own.
+  if(NOT symbol MATCHES "^__(asan|ubsan|tsan|odr_asan|lsan)")
+    list(APPEND found "${symbol}")
+  endif()
+endforeach()
+if(NOT found STREQUAL "dra_backend_entry")
+  message(FATAL_ERROR "${LIBRARY} exports: ${found}; only dra_backend_entry may leave a backend")
+endif()

@@ -1,0 +1,101 @@
+#include "dra/loader/helper_process.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "test/loader/support.h"
+
+namespace dra::loader {
+namespace {
+
+using ::testing::HasSubstr;
+
+Call Minute() { return Call::WithTimeout(absl::Seconds(60)); }
+
+TEST(RunHelperProcess, GivesExitCodeAndBothStreams) {
+  const auto result =
+      RunHelperProcess({"/bin/sh", "-c", "echo out; echo err >&2; exit 3"}, Minute());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->exit_code, 3);
+  EXPECT_EQ(result->output, "out\nerr\n");
+  EXPECT_EQ(RunHelperProcess({"/bin/sh", "-c", "kill -9 $$"}, Minute())->exit_code, 128 + 9);
+}
+
+TEST(RunHelperProcess, RefusesWhatItCannotStart) {
+  EXPECT_EQ(RunHelperProcess({}, Minute()).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(RunHelperProcess({"sh"}, Minute()).status().code(), absl::StatusCode::kInvalidArgument);
+  const absl::Status missing = RunHelperProcess({"/nowhere/tool"}, Minute()).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("/nowhere/tool"));
+}
+
+TEST(RunHelperProcess, CutsTheOutputWithoutBlockingTheChild) {
+  const auto result =
+      RunHelperProcess({"/bin/sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x"}, Minute());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->exit_code, 0);
+  EXPECT_EQ(result->output.size(), kMaxHelperOutputBytes);
+}
+
+TEST(RunHelperProcess, KillsTheWholeGroupAtTheDeadline) {
+  const TempDir dir;
+  const std::string script = "sh -c 'echo $$ > " + dir.Path("pid.tmp") + "; mv " +
+                             dir.Path("pid.tmp") + " " + dir.Path("pid") +
+                             "; exec sleep 600' & wait";
+  const auto result =
+      RunHelperProcess({"/bin/sh", "-c", script}, Call::WithTimeout(absl::Seconds(1)));
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kDeadlineExceeded);
+  const std::string pid = dir.WaitFor("pid");
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  // Killed; whoever inherited it may need a moment to reap it.
+  const auto alive = [&] {
+    std::ifstream stat("/proc/" + std::to_string(std::stoi(pid)) + "/stat");
+    const std::string text(std::istreambuf_iterator<char>(stat), {});
+    return !text.empty() && text.find(") Z") == std::string::npos;
+  };
+  while (alive() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_FALSE(alive());
+}
+
+TEST(RunHelperProcess, EndsWhenTheCallIsCancelled) {
+  const TempDir dir;
+  std::stop_source stop;
+  std::thread canceller([&] {
+    dir.WaitFor("started");
+    stop.request_stop();
+  });
+  const auto result =
+      RunHelperProcess({"/bin/sh", "-c", "touch " + dir.Path("started") + "; exec sleep 600"},
+                       Call::WithTimeout(absl::Seconds(300), stop.get_token()));
+  canceller.join();
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST(RunHelperProcess, DoesNotWaitForADaemonThatLeftTheGroup) {
+  const auto result = RunHelperProcess({"/bin/sh", "-c", "setsid sleep 3 & echo started"},
+                                       Call::WithTimeout(absl::Seconds(60)));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->output, "started\n");
+}
+
+// API-08: the child gets no descriptor of ours, also one that was opened without close-on-exec.
+TEST(Api08, TheChildInheritsNoDescriptor) {
+  const int leaky = ::open("/dev/null", O_RDONLY);
+  ASSERT_GE(leaky, 0);
+  for (int run = 0; run < 20; ++run) {
+    const auto result = RunHelperProcess(
+        {"/bin/sh", "-c", "for f in /proc/$$/fd/*; do echo ${f##*/}; done"}, Minute());
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->output, "0\n1\n2\n") << run;
+  }
+  ::close(leaky);
+}
+
+}  // namespace
+}  // namespace dra::loader
