@@ -86,8 +86,22 @@ dra::BackendManifest FakeBackend::Describe() {
   return manifest;
 }
 
-dra::BackendManifest FakeBackend::InstanceManifest() const {
+dra::BackendManifest FakeBackend::InstanceManifest() {
   dra::BackendManifest manifest = Describe();
+  if (file_) {
+    // The devices are the file's, so are their configurations. Without a file there are none; why it cannot be read
+    // is told by discover, because a node must be able to unprepare all the same.
+    manifest.attributes.clear();
+    manifest.config_kinds.clear();
+    try {
+      for (const FileConfigKind& kind : file_->Read()->config_kinds) {
+        Json schema = {{"type", "object"}, {"required", {"apiVersion", "kind"}}};
+        manifest.config_kinds.push_back({kind.api_version, kind.kind, std::move(schema)});
+      }
+    } catch (const BackendError&) {
+      manifest.config_kinds.clear();
+    }
+  }
   manifest.parallel = options_.parallel.value_or(manifest.parallel);
   manifest.shared_claims = options_.shared_claims.value_or(manifest.shared_claims);
   manifest.never_tainted = options_.never_tainted.value_or(manifest.never_tainted);

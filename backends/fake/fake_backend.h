@@ -40,7 +40,7 @@ class FakeBackend final : public dra::Backend {
   std::vector<dra::HealthReport> Health(const dra::HookCall& call) override;
 
   // The manifest with what the configuration says otherwise.
-  dra::BackendManifest InstanceManifest() const;
+  dra::BackendManifest InstanceManifest();
   // The junk that `hook` shall answer with now, counted as given; "" for none.
   std::string TakeJunk(const std::string& hook, const std::string& claim_uid);
 

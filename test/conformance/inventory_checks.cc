@@ -128,9 +128,15 @@ void CheckInventory(Subject& subject, Findings& findings) {
     for (loader::DiscoverItem& item : first->items) {
       if (item.device) {
         subject.devices.push_back(*item.device);
+        continue;
+      }
+      // INTERNAL is what the host makes of junk, and what a backend gives for a fault of its own.
+      const std::string text =
+          absl::StrCat(item.error_subject, " could not be looked at: ", item.error.ToString());
+      if (absl::IsInternal(item.error)) {
+        findings.Fail(text);
       } else {
-        findings.Warn(
-            absl::StrCat(item.error_subject, " could not be looked at: ", item.error.ToString()));
+        findings.Warn(text);
       }
     }
     if (subject.devices.empty())

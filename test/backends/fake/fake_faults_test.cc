@@ -103,7 +103,8 @@ TEST(FakeFaults, AHangEndsWithTheCancellation) {
                  .Prepare(OneGpu("uid-1"), Call::WithTimeout(absl::Seconds(60), stop.get_token()))
                  .status();
   });
-  while (fake.Events("begin").size() < 2) std::this_thread::yield();  // create, then prepare
+  ASSERT_TRUE(Fixture::Eventually(
+      [&] { return !(fake.Events("begin").size() < 2); }));  // create, then prepare
   stop.request_stop();
   caller.join();
   EXPECT_EQ(result.code(), absl::StatusCode::kCancelled);
@@ -115,8 +116,9 @@ TEST(FakeFaults, AHangForGoodIsAnsweredAtItsLimitAndEndsWithTheEntry) {
   fake.Control({{"hooks", {{"prepare", {{"hang", "untilRemoved"}}}}}});
   EXPECT_EQ(fake.Prepare(OneGpu("uid-1")).status().code(), absl::StatusCode::kDeadlineExceeded);
   fake.Control(Json::object());
-  while (fake.Events("end").size() < 2)
-    std::this_thread::yield();  // the hook has returned: nothing is left running
+  ASSERT_TRUE(Fixture::Eventually([&] {
+    return !(fake.Events("end").size() < 2);
+  }));  // the hook has returned: nothing is left running
 }
 
 TEST(FakeFaults, ACrashEndsTheProcess) {
@@ -149,7 +151,7 @@ TEST(FakeFaults, ASaveUndoAfterTheHookIsRefusedByTheHost) {
                  {{"prepare",
                    {{"times", 1}, {"callback", {{"function", "saveUndo"}, {"delayMs", 200}}}}}}}});
   ASSERT_TRUE(fake.Prepare(OneGpu("uid-1")).ok());
-  while (fake.Events("callback").empty()) std::this_thread::yield();
+  ASSERT_TRUE(Fixture::Eventually([&] { return !(fake.Events("callback").empty()); }));
   EXPECT_NE(fake.Events("callback")[0]["code"], 0);
   EXPECT_EQ(fake.host().Undo("uid-1"), "");
 }

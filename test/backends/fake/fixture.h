@@ -6,6 +6,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,16 @@ class FakeBackendFixture {
     return backend_->Create(config_.dump(), host_.get(), Limit());
   }
 
+  // Looks until `done` is true; false after a bound that no machine needs.
+  template <typename Done>
+  static bool Eventually(Done&& done) {
+    const Call bound = Limit();
+    while (!done()) {
+      if (!bound.Check("wait").ok()) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
   static Call Limit() { return Call::WithTimeout(absl::Seconds(60)); }
   std::string Path(const std::string& name) const { return directory_ + "/" + name; }
   loader::BackendHandle& backend() { return *backend_; }

@@ -27,8 +27,7 @@ Json Entry(const Json& device, const std::string& identity = "") {
 
 TEST(ConformanceSuite, FindsEachFaultOfADevice) {
   const std::pair<Json, std::string> cases[] = {
-      {Json::array({Entry({{"name", "Bad_Name"}})}),
-       "FAIL the API server would take every device: device Bad_Name"},
+      {Json::array({Entry({{"name", "Bad_Name"}})}), "FAIL discover answers: device Bad_Name"},
       {Json::array(
            {Entry({{"name", "d0"}, {"attributes", {{"model", {{"version", "1.2.3.4"}}}}}})}),
        "FAIL the API server would take every device: device d0 attributes[model]"},
