@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "dra/base/call.h"
+#include "dra/base/file_system.h"
+#include "dra/records/claim_locks.h"
+
+namespace dra::records {
+
+// Files that a backend keeps for claims, in the driver's data directory:
+//   files/<claim uid>/                    a directory that goes with the record
+//   shared-files/<sha256>/file            content-addressed, executable, the same path for every claim
+//   shared-files/<sha256>/users/<uid>     one empty file for each claim that names it; with the last one all goes
+// Any thread.
+class ClaimFiles {
+ public:
+  // fs and locks outlive this.
+  ClaimFiles(FileSystem* fs, const ClaimLocks* locks, std::string data_directory);
+
+  // Makes the claim's directory (0700), if it is not there, and returns its path.
+  absl::StatusOr<std::string> ClaimDirectory(absl::string_view claim_uid);
+
+  // Stores the bytes (0755), unless they are there already whole, and enters the claim as a user. Returns the path.
+  absl::StatusOr<std::string> AddShared(absl::string_view claim_uid, absl::string_view bytes,
+                                        const Call& call);
+  // The name of a shared file in a record: its SHA-256.
+  static std::string SharedName(absl::string_view bytes);
+
+  // Removes the claim's directory and its use of the shared files.
+  absl::Status Remove(absl::string_view claim_uid, const std::vector<std::string>& shared_names,
+                      const Call& call);
+
+  // Claims that have a directory or use a shared file, sorted, unique: for the sweep of those without a record.
+  absl::StatusOr<std::vector<std::string>> ListClaims();
+  // Names of shared files that the claim uses. Cost grows with the number of shared files.
+  absl::StatusOr<std::vector<std::string>> SharedOf(absl::string_view claim_uid);
+
+ private:
+  std::string SharedDirectory(absl::string_view name) const;
+
+  FileSystem* const fs_;
+  const ClaimLocks* const locks_;
+  const std::string files_;
+  const std::string shared_;
+};
+
+}  // namespace dra::records

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "claims/claim_core.h"
+#include "claims/operations.h"
+#include "claims/timer_queue.h"
+#include "dra/base/thread_pool.h"
+#include "dra/claims/claim_manager.h"
+
+namespace dra::claims {
+
+// Joins the parts: calls come in here, operations.h runs them, prepare_steps.h and unprepare_steps.h do the work.
+class ClaimManagerImpl final : public ClaimManager {
+ public:
+  ClaimManagerImpl(Options options, Dependencies dependencies);
+  ~ClaimManagerImpl() override;
+
+  // Directories, records, holds: see ClaimManager::Create.
+  absl::Status Start();
+
+  void Prepare(const loader::ClaimIdentity& claim, const Call& call, PrepareDone done) override;
+  void Unprepare(const loader::ClaimIdentity& claim, const Call& call, UnprepareDone done) override;
+  void Restore(const Call& call) override;
+  std::vector<ClaimSummary> Claims() const override;
+  std::vector<std::pair<std::string, std::string>> HeldDevices() const override;
+  absl::Status SaveUndo(absl::string_view claim_uid, absl::string_view undo) override;
+  absl::Status UpdateDevice(absl::string_view claim_uid, absl::string_view pool,
+                            absl::string_view device, absl::string_view share_id,
+                            const Json& status) override;
+  absl::StatusOr<std::string> NoteGet(absl::string_view identity, absl::string_view key) override;
+  absl::Status NotePut(absl::string_view identity, absl::string_view key,
+                       absl::string_view value) override;
+  absl::StatusOr<std::vector<loader::OtherClaim>> Held(absl::string_view claim_uid,
+                                                       absl::string_view pool,
+                                                       absl::string_view device) override;
+  absl::StatusOr<std::string> ClaimDirectory(absl::string_view claim_uid) override;
+  absl::StatusOr<std::string> SharedFile(absl::string_view claim_uid,
+                                         absl::string_view bytes) override;
+  void Shutdown(absl::Duration bound) override;
+
+ private:
+  // A prepare call that still has to read its claim.
+  struct PrepareCall {
+    loader::ClaimIdentity claim;
+    std::shared_ptr<PendingAnswer> answer;
+    int failures = 0;
+  };
+  void ReadThenSubmit(std::shared_ptr<PrepareCall> call);
+  // The answer of one call: counted, logged, passed on.
+  std::shared_ptr<PendingAnswer> Answer(absl::string_view operation,
+                                        const loader::ClaimIdentity& claim, const Call& call,
+                                        std::function<void(Outcome)> done);
+  // False when calls are refused.
+  bool EnterCall();
+  void LeaveCall();
+
+  // Start-up (start.cc).
+  void EnterRecord(const records::RecordStore::Item& item);
+  void CompleteHolds(const records::Record& record);
+  void RemoveStaleHolds();
+  // Restore (restore.cc).
+  void RestoreClaim(const records::Record& record, const Call& call);
+  void SweepCdi(bool any_record, const Call& call);
+  void SweepFiles();
+  void SweepTemporaries();
+  // True, with the claim locked, if it has no record and no operation.
+  bool LockForgotten(const std::string& claim_uid, records::OperationLock* lock);
+
+  mutable ClaimCore core_;  // its caches change under const looks
+  mutable absl::Mutex mutex_;
+  bool refusing_ ABSL_GUARDED_BY(mutex_) = false;
+  int reading_ ABSL_GUARDED_BY(mutex_) = 0;  // calls that still read their claim
+  int calls_ ABSL_GUARDED_BY(mutex_) = 0;    // calls not answered yet
+  mutable std::vector<std::pair<std::string, std::string>> last_held_ ABSL_GUARDED_BY(mutex_);
+  std::stop_source shutdown_;  // ends what reads claims
+  // In this order: the pools end first, and what runs on them uses the operations and the timers until then.
+  TimerQueue timers_;
+  Operations operations_;
+  ThreadPool prepares_;
+  ThreadPool unprepares_;
+};
+
+}  // namespace dra::claims

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "claims/claim_core.h"
+#include "claims/operations.h"
+
+namespace dra::claims {
+
+// The claim that the API server has under the name is the one asked for, and is allocated. Errors:
+// FailedPrecondition that says which it is not.
+absl::Status CheckClaim(const loader::ClaimIdentity& asked, const resource::ResourceClaim& claim);
+
+// One attempt to prepare a claim: design 3, docs/claim-states.md. Any thread.
+Step AttemptPrepare(ClaimCore& core, Operation& operation);
+
+// What one attempt works on. Private to the steps.
+struct PrepareWork {
+  ClaimCore* core;
+  Operation* operation;
+  resource::ResourceClaim claim;
+  std::vector<resource::AllocationResult> results;  // ours
+  std::optional<loader::Manifest> manifest;
+  std::optional<records::Record> old;  // the record there is
+  bool keeps_old = false;              // its undo data goes to the backend, it is not undone first
+  records::Record draft;               // what is to be recorded
+  std::vector<records::Hold> holds;
+  records::HoldLimits limits;
+  std::vector<std::string> keys;  // of the draft and of the record there is
+  records::OperationLock lock;
+  std::string context;
+};
+
+// Devices, configs, limits and holds of the draft, from the claim and the inventory. Errors: Unavailable may pass.
+absl::Status BuildDraft(PrepareWork& work);
+
+// Locks and holds are taken: backend, record, CDI file, answer, or all of it undone.
+Step RunBackend(PrepareWork& work);
+
+// The answer for a prepared record.
+std::vector<PreparedDevice> AnswerFor(const records::Record& record, const ClaimTable::CdiIds& ids);
+
+}  // namespace dra::claims

@@ -1,0 +1,72 @@
+#include "claims/unprepare_steps.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "claims/road_back.h"
+#include "dra/base/status.h"
+
+namespace dra::claims {
+namespace {
+
+// Nobody knows the claim: success (PRP-12). What a prepare that died without a record left of it goes too.
+absl::Status ForgetUnknown(ClaimCore& core, records::OperationLock& lock,
+                           const loader::ClaimIdentity& claim, const Call& call) {
+  DRA_RETURN_IF_ERROR(core.deps.cdi->Remove(claim.uid));
+  const std::vector<std::string> keys = core.ledger.KnownKeys(claim.uid);
+  if (keys.empty()) return absl::OkStatus();
+  DRA_RETURN_IF_ERROR(lock.LockKeys(keys, call));
+  return core.ledger.Remove(claim.uid, keys);
+}
+
+}  // namespace
+
+Step AttemptUnprepare(ClaimCore& core, Operation& operation) {
+  const loader::ClaimIdentity& claim = operation.claim;
+  const std::string context = absl::StrCat("unprepare ", ClaimText(claim));
+  const Call lock_call = Call::WithTimeout(kLockPatience, operation.stop.get_token());
+  const auto locked_out = [&](const absl::Status& status, std::vector<std::string> keys) {
+    if (!absl::IsUnavailable(status)) return Step::Done(Annotate(status, context));
+    return Step::Wait(Annotate(status, context), kHolderPoll, /*wake_on_release=*/true,
+                      [&core, uid = claim.uid, keys = std::move(keys)] {
+                        const absl::StatusOr<bool> free = core.locks.IsFree(uid, keys);
+                        return free.ok() && !*free;
+                      });
+  };
+
+  absl::StatusOr<records::OperationLock> lock = core.locks.LockClaim(claim.uid, lock_call);
+  if (!lock.ok()) return locked_out(lock.status(), {});
+  absl::StatusOr<std::optional<records::Record>> record = core.LoadOrQuarantine(claim);
+  if (!record.ok()) return Step::Done(Annotate(record.status(), context));
+  if (!record->has_value()) {
+    const absl::Status forgotten = ForgetUnknown(core, *lock, claim, lock_call);
+    if (absl::IsUnavailable(forgotten)) {
+      return locked_out(forgotten, core.ledger.KnownKeys(claim.uid));
+    }
+    if (!forgotten.ok()) return Step::Done(Annotate(forgotten, context));
+    core.table.Erase(claim.uid);
+    return Step::Done(std::vector<PreparedDevice>());
+  }
+
+  records::Record& known = **record;
+  const std::vector<std::string> keys = KeysOfRecord(core, known);
+  const absl::Status keys_locked = lock->LockKeys(keys, lock_call);
+  if (!keys_locked.ok()) return locked_out(keys_locked, keys);
+  if (known.phase == records::Phase::kQuarantined) {
+    const absl::StatusOr<std::vector<std::string>> shared = core.files.SharedOf(claim.uid);
+    if (shared.ok()) known.shared_files = *shared;
+  }
+  RoadBack road;
+  road.call_backend = BackendMayHaveBegun(known);
+  const absl::Status undone =
+      WalkBack(core, std::move(known), keys, road, operation.stop.get_token());
+  if (!undone.ok()) return Step::Done(Annotate(undone, context));
+  lock = records::OperationLock();  // free before those who wait are told
+  core.on_released();
+  return Step::Done(std::vector<PreparedDevice>());
+}
+
+}  // namespace dra::claims

@@ -1,0 +1,118 @@
+#include "dra/records/claim_files.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "dra/base/ids.h"
+#include "dra/base/status.h"
+
+namespace dra::records {
+namespace {
+
+absl::Status CheckUid(absl::string_view claim_uid) {
+  if (IsSafeFileId(claim_uid)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("claim uid \"", claim_uid, "\" may name no directory"));
+}
+
+// The key under which uses of one shared file come and go; always the last lock of an operation.
+std::string SharedKey(absl::string_view name) { return absl::StrCat("shared-file/", name); }
+
+}  // namespace
+
+ClaimFiles::ClaimFiles(FileSystem* fs, const ClaimLocks* locks, std::string data_directory)
+    : fs_(fs),
+      locks_(locks),
+      files_(JoinPath(data_directory, "files")),
+      shared_(JoinPath(data_directory, "shared-files")) {}
+
+std::string ClaimFiles::SharedName(absl::string_view bytes) { return Sha256Hex(bytes); }
+
+std::string ClaimFiles::SharedDirectory(absl::string_view name) const {
+  return JoinPath(shared_, name);
+}
+
+absl::StatusOr<std::string> ClaimFiles::ClaimDirectory(absl::string_view claim_uid) {
+  DRA_RETURN_IF_ERROR(CheckUid(claim_uid));
+  const std::string path = JoinPath(files_, claim_uid);
+  DRA_RETURN_IF_ERROR(MakeDirectories(*fs_, path, 0700));
+  return path;
+}
+
+absl::StatusOr<std::string> ClaimFiles::AddShared(absl::string_view claim_uid,
+                                                  absl::string_view bytes, const Call& call) {
+  DRA_RETURN_IF_ERROR(CheckUid(claim_uid));
+  const std::string name = SharedName(bytes);
+  DRA_ASSIGN_OR_RETURN(const OperationLock lock, locks_->LockKey(SharedKey(name), call));
+  const std::string directory = SharedDirectory(name);
+  const std::string users = JoinPath(directory, "users");
+  DRA_RETURN_IF_ERROR(MakeDirectories(*fs_, users, 0755));
+  const std::string path = JoinPath(directory, "file");
+  // The content is compared, not only looked for: a power cut may have left a file of the right name with no bytes.
+  const absl::StatusOr<std::string> stored = fs_->ReadFile(path, bytes.size() + 1);
+  if (!stored.ok() || bytes != *stored) {
+    DRA_RETURN_IF_ERROR(WriteFileAtomically(*fs_, path, bytes, 0755, Durability::kDurable));
+  }
+  const std::string user = JoinPath(users, claim_uid);
+  const absl::Status entered = fs_->CreateFile(user, "", 0600, /*sync=*/false);
+  if (!entered.ok() && !absl::IsAlreadyExists(entered)) return entered;
+  return path;
+}
+
+absl::Status ClaimFiles::Remove(absl::string_view claim_uid,
+                                const std::vector<std::string>& shared_names, const Call& call) {
+  DRA_RETURN_IF_ERROR(CheckUid(claim_uid));
+  absl::Status first = RemoveTree(*fs_, JoinPath(files_, claim_uid));
+  for (const std::string& name : shared_names) {
+    if (!IsSafeFileId(name)) continue;
+    const absl::StatusOr<OperationLock> lock = locks_->LockKey(SharedKey(name), call);
+    if (!lock.ok()) {
+      if (first.ok()) first = lock.status();
+      continue;
+    }
+    const std::string directory = SharedDirectory(name);
+    const std::string users = JoinPath(directory, "users");
+    absl::Status removed = RemoveIfExists(*fs_, JoinPath(users, claim_uid));
+    if (removed.ok()) {
+      const absl::StatusOr<std::vector<std::string>> left = fs_->List(users);
+      if (left.ok() && left->empty()) removed = RemoveTree(*fs_, directory);
+      if (!left.ok() && !absl::IsNotFound(left.status())) removed = left.status();
+    }
+    if (first.ok()) first = removed;
+  }
+  return Annotate(first, "remove files of the claim");
+}
+
+absl::StatusOr<std::vector<std::string>> ClaimFiles::ListClaims() {
+  std::set<std::string> claims;
+  const absl::StatusOr<std::vector<std::string>> directories = fs_->List(files_);
+  if (directories.ok()) claims.insert(directories->begin(), directories->end());
+  if (!directories.ok() && !absl::IsNotFound(directories.status())) return directories.status();
+  const absl::StatusOr<std::vector<std::string>> shared = fs_->List(shared_);
+  if (!shared.ok() && !absl::IsNotFound(shared.status())) return shared.status();
+  if (shared.ok()) {
+    for (const std::string& name : *shared) {
+      const absl::StatusOr<std::vector<std::string>> users =
+          fs_->List(JoinPath(SharedDirectory(name), "users"));
+      if (users.ok()) claims.insert(users->begin(), users->end());
+    }
+  }
+  return std::vector<std::string>(claims.begin(), claims.end());
+}
+
+absl::StatusOr<std::vector<std::string>> ClaimFiles::SharedOf(absl::string_view claim_uid) {
+  std::vector<std::string> names;
+  const absl::StatusOr<std::vector<std::string>> shared = fs_->List(shared_);
+  if (absl::IsNotFound(shared.status())) return names;
+  DRA_RETURN_IF_ERROR(shared.status());
+  for (const std::string& name : *shared) {
+    const absl::StatusOr<FileInfo> user =
+        fs_->Stat(JoinPath(JoinPath(SharedDirectory(name), "users"), claim_uid));
+    if (user.ok()) names.push_back(name);
+    if (!user.ok() && !absl::IsNotFound(user.status())) return user.status();
+  }
+  return names;
+}
+
+}  // namespace dra::records
