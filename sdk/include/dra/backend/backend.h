@@ -28,7 +28,8 @@ namespace dra {
 // name in abi.h (dra_backend_api). A hook that is not overridden is not offered to the host.
 class Backend {
  public:
-  virtual ~Backend() = default;
+  // Joins the threads that the constructor started. What it throws is an error of destroy.
+  virtual ~Backend() noexcept(false) = default;
 
   // [serial] 30 s
   virtual void Discover(const HookCall& call, const DiscoverRequest& request,
