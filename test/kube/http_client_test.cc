@@ -257,7 +257,7 @@ TEST(Api06, AWriteThatWasCutDuringUploadIsSentAgainOnANewConnection) {
   config.server = server.url();
   const auto client = MakeHttpApiClient(config, {}, &clock, Logger());
   ASSERT_TRUE((*client)->Get(Nodes(), "", "n1", Bounded()).ok());
-  const Json object = {{"kind", "Node"}, {"pad", std::string(32 << 20, 'x')}};
+  const Json object = {{"kind", "Node"}, {"pad", std::string(8 << 20, 'x')}};
   const auto updated = (*client)->Update(Nodes(), "", "n1", object, {}, Bounded());
   ASSERT_TRUE(updated.ok()) << updated.status();
   EXPECT_EQ(received.size(), object.dump().size());

@@ -25,6 +25,14 @@ constexpr long kKeepAliveIntervalSeconds = 10;
 constexpr size_t kMaxIdleHandles = 16;
 // libcurl wakes by itself for its own timers; this only bounds a sleep with nothing to do.
 constexpr int kPollMs = 60'000;
+// True if a connection ended before the whole body was handed out and before any answer.
+bool CutDuringUpload(const Transfer& transfer) {
+  return (transfer.result == CURLE_SEND_ERROR || transfer.result == CURLE_RECV_ERROR ||
+          transfer.result == CURLE_GOT_NOTHING) &&
+         transfer.response.code == 0 && transfer.body_given > 0 &&
+         transfer.body_given < transfer.request.body->size();
+}
+
 curl_blob Blob(const std::string& text) {
   return curl_blob{const_cast<char*>(text.data()), text.size(), CURL_BLOB_NOCOPY};
 }
@@ -187,17 +195,21 @@ absl::StatusOr<std::shared_ptr<Transfer>> Transport::Start(
 absl::StatusOr<HttpResponse> Transport::Fetch(const HttpRequest& request,
                                               std::shared_ptr<const Credentials> credentials,
                                               const Call& call) {
-  DRA_RETURN_IF_ERROR(call.Check("no answer"));
-  DRA_ASSIGN_OR_RETURN(const std::shared_ptr<Transfer> transfer,
-                       Start(request, std::move(credentials), false));
-  {
-    std::unique_lock<std::mutex> lock(transfer->mutex);
-    transfer->changed.wait_until(lock, call.stop, *call.deadline, [&] { return transfer->done; });
-    if (transfer->done) return Result(*transfer);
+  for (bool retried = false;; retried = true) {
+    DRA_RETURN_IF_ERROR(call.Check("no answer"));
+    DRA_ASSIGN_OR_RETURN(const std::shared_ptr<Transfer> transfer,
+                         Start(request, credentials, false));
+    {
+      std::unique_lock<std::mutex> lock(transfer->mutex);
+      transfer->changed.wait_until(lock, call.stop, *call.deadline, [&] { return transfer->done; });
+      // A connection that broke during the upload: the server cannot have carried out half a request.
+      if (transfer->done && !retried && CutDuringUpload(*transfer)) continue;
+      if (transfer->done) return Result(*transfer);
+    }
+    Enqueue(Operation::kAbandon, transfer);
+    DRA_RETURN_IF_ERROR(call.Check("no answer"));
+    return absl::DeadlineExceededError("no answer: deadline exceeded");
   }
-  Enqueue(Operation::kAbandon, transfer);
-  DRA_RETURN_IF_ERROR(call.Check("no answer"));
-  return absl::DeadlineExceededError("no answer: deadline exceeded");
 }
 
 absl::StatusOr<HttpResponse> Transport::Stream(

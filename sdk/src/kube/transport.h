@@ -46,7 +46,8 @@ class Transport {
 
   // One request, one answer of any code. call.deadline is set. Errors: Unavailable (no answer), DeadlineExceeded,
   // Cancelled, ResourceExhausted (body over the limit). libcurl sends a request again by itself when a kept connection
-  // turns out dead before a byte of the answer; a body that was handed out in full is never sent twice.
+  // turns out dead before a byte of the answer; an upload that was cut is
+  // sent again once; a body that was handed out in full is never sent twice.
   absl::StatusOr<HttpResponse> Fetch(const HttpRequest& request,
                                      std::shared_ptr<const Credentials> credentials,
                                      const Call& call);
