@@ -311,7 +311,7 @@ TEST(Planner, FinishesAnInterruptedRewriteAtItsGeneration) {
   ExpectSound(server, {pool}, 64);
 }
 
-TEST(Slc01, CreatesTheOneMissingSliceAnewAndLeavesTheOthers) {
+TEST(Slc01Planner, CreatesTheOneMissingSliceAnewAndLeavesTheOthers) {
   Server server;
   server.Apply(Plan({PoolOf(130)}, {}, Options()));
   server.slices.erase(std::next(server.slices.begin()));

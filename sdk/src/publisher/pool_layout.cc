@@ -17,10 +17,10 @@ const Json* SpecList(const Json& slice, absl::string_view key) {
   return list != nullptr && list->is_array() && !list->empty() ? list : nullptr;
 }
 
-int64_t GenerationOf(const Json& slice) {
+int64_t PoolNumber(const Json& slice, absl::string_view key) {
   const Json* spec = Find(slice, "spec");
   const Json* pool = spec == nullptr ? nullptr : Find(*spec, "pool");
-  return pool == nullptr ? 0 : IntOr(*pool, "generation");
+  return pool == nullptr ? 0 : IntOr(*pool, key);
 }
 
 bool ByName(const Json* a, const Json* b) { return StringOr(*a, "name") < StringOr(*b, "name"); }
@@ -40,9 +40,23 @@ std::vector<const Json*> TakeStored(const Json& slice, bool counters, size_t lim
   return taken;
 }
 
-// Puts what is still open into slots of its kind: all into the first that has room for all (one write), else wherever
-// there is room, else into new slots.
-void Fill(bool counters, size_t limit, ItemMap& open, std::vector<Slot>& slots) {
+void FillSlot(Slot& slot, size_t limit, ItemMap& open) {
+  while (!open.empty() && slot.items.size() < limit) {
+    slot.items.push_back(open.begin()->second);
+    open.erase(open.begin());
+  }
+}
+
+void AddSlot(bool counters, size_t limit, ItemMap& open, std::vector<Slot>& slots) {
+  Slot& slot = slots.emplace_back();
+  slot.counters = counters;
+  FillSlot(slot, limit, open);
+}
+
+// Puts what is still open into slots of its kind: into new ones for slices that are missing (then the others need no
+// write), else all into the first that has room for all (one write), else wherever there is room, else into new ones.
+void Fill(bool counters, size_t limit, ItemMap& open, std::vector<Slot>& slots, int64_t& missing) {
+  for (; missing > 0 && !open.empty(); --missing) AddSlot(counters, limit, open, slots);
   const auto has_room_for = [&](const Slot& slot, size_t count) {
     return slot.counters == counters && slot.items.size() + count <= limit;
   };
@@ -54,13 +68,9 @@ void Fill(bool counters, size_t limit, ItemMap& open, std::vector<Slot>& slots) 
                           [&](const Slot& s) { return has_room_for(s, 1); });
     }
     if (slot == slots.end()) {
-      Slot added;
-      added.counters = counters;
-      slot = slots.insert(slots.end(), std::move(added));
-    }
-    while (!open.empty() && slot->items.size() < limit) {
-      slot->items.push_back(open.begin()->second);
-      open.erase(open.begin());
+      AddSlot(counters, limit, open, slots);
+    } else {
+      FillSlot(*slot, limit, open);
     }
   }
 }
@@ -81,12 +91,7 @@ void Consolidate(bool counters, size_t limit, Layout& layout) {
       for (const Json* item : used[i]->items) open.emplace(StringOr(*item, "name"), item);
       used[i]->items.clear();
     }
-    for (size_t i = 0; i < needed; ++i) {
-      while (!open.empty() && used[i]->items.size() < limit) {
-        used[i]->items.push_back(open.begin()->second);
-        open.erase(open.begin());
-      }
-    }
+    for (size_t i = 0; i < needed; ++i) FillSlot(*used[i], limit, open);
   }
   std::vector<Slot> kept;
   for (Slot& slot : layout.slots) {
@@ -119,7 +124,7 @@ Layout LayOut(const WantedPool& wanted, const std::vector<const Json*>& stored, 
     // Counters that are not wanted any more leave an empty slice, which is as good as one for devices.
     if (slot.items.empty()) slot.counters = false;
     // A slice of an older generation is a leftover, unless an interrupted rewrite still owes it its devices.
-    if (slot.items.empty() && GenerationOf(*slice) != generation) {
+    if (slot.items.empty() && PoolNumber(*slice, "generation") != generation) {
       layout.obsolete.push_back(slice);
     } else {
       layout.slots.push_back(std::move(slot));
@@ -128,8 +133,14 @@ Layout LayOut(const WantedPool& wanted, const std::vector<const Json*>& stored, 
   std::sort(layout.slots.begin(), layout.slots.end(), [](const Slot& a, const Slot& b) {
     return Meta(*a.stored, "name") < Meta(*b.stored, "name");
   });
-  Fill(/*counters=*/false, devices_per_slice, devices, layout.slots);
-  Fill(/*counters=*/true, resource::kMaxCounterSetsPerSlice, sets, layout.slots);
+  int64_t missing = 0;  // slices that the kept ones count and that are not there
+  for (const Slot& slot : layout.slots) {
+    if (PoolNumber(*slot.stored, "generation") != generation) continue;
+    missing = std::max(missing, PoolNumber(*slot.stored, "resourceSliceCount"));
+  }
+  missing -= static_cast<int64_t>(layout.slots.size());
+  Fill(/*counters=*/false, devices_per_slice, devices, layout.slots, missing);
+  Fill(/*counters=*/true, resource::kMaxCounterSetsPerSlice, sets, layout.slots, missing);
   if (rewrite) {
     const std::vector<Slot> before = layout.slots;
     Consolidate(/*counters=*/false, devices_per_slice, layout);
