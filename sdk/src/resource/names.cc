@@ -155,7 +155,7 @@ absl::Status CheckRequestReference(absl::string_view name) {
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
   if (parts.size() > 2) return Bad(name, "must be \"<request>\" or \"<request>/<subrequest>\"");
   for (const absl::string_view part : parts) {
-    if (absl::Status status = CheckDnsLabel(part); !status.ok()) return status;
+    if (absl::Status status = CheckDnsLabel(part); !status.ok()) return Bad(name, status.message());
   }
   return absl::OkStatus();
 }
