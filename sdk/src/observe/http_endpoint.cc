@@ -113,8 +113,13 @@ struct HttpEndpoint::Impl {
     return code;
   }
 
-  // Everything else; without this civetweb would look for files.
-  static int OnOther(mg_connection* connection, void*) {
+  // Every path comes here; one without a handler civetweb would look for among files.
+  static int OnRequest(mg_connection* connection, void* self) {
+    const char* const uri = mg_get_request_info(connection)->local_uri;
+    const std::string path = uri == nullptr ? "" : uri;
+    if (path == "/metrics") return OnMetrics(connection, self);
+    if (path == "/healthz") return OnHealthy(connection, self);
+    if (path == "/readyz") return OnReady(connection, self);
     mg_send_http_error(connection, 404, "%s", "there are /metrics, /healthz and /readyz");
     return 404;
   }
@@ -129,10 +134,7 @@ struct HttpEndpoint::Impl {
     callbacks.log_message = &OnLog;
     mg_context* const started = mg_start(&callbacks, this, settings);
     if (started == nullptr) return false;
-    mg_set_request_handler(started, "/", &OnOther, this);
-    mg_set_request_handler(started, "/metrics$", &OnMetrics, this);
-    mg_set_request_handler(started, "/healthz$", &OnHealthy, this);
-    mg_set_request_handler(started, "/readyz$", &OnReady, this);
+    mg_set_request_handler(started, "/", &OnRequest, this);
     mg_server_port ports[1] = {};
     if (mg_get_server_ports(started, 1, ports) == 1) port = ports[0].port;
     server = started;
