@@ -197,7 +197,8 @@ TEST(RepairDevice, NeverLeavesAnInvalidDevice) {
       "attributes": {"a": {"string": "x"}, "b": {"ints": [1]}}, "capacity": {"m": {"value": "4", "requestPolicy":
       {"default": "1", "validRange": {"min": "1", "step": "1"}}}}, "taints": [{"key": "k", "effect": "NoSchedule"}],
       "consumesCounters": [{"counterSet": "c", "counters": {"m": {"value": "1"}}}]})");
-  for (const auto& [pointer, value] : good.flatten().items()) {
+  const Json flat = good.flatten();
+  for (const auto& [pointer, value] : flat.items()) {
     for (Json::json_pointer at(pointer); !at.empty(); at = at.parent_pointer()) {
       for (const Json& junk :
            {Json(), Json(true), Json(-1), Json("a b"), Json::array({1}), Json{{"x", 1}}}) {

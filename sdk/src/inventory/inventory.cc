@@ -141,7 +141,8 @@ void Inventory::State::Merge(AcceptedDiscovery accepted, bool complete,
            accepted.error_subjects.contains(entry.identity);
   };
   const auto stays = [&](const Entry& entry) {
-    return entry.held || !complete || unreadable(entry);
+    return entry.held || !complete || unreadable(entry) ||
+           refused_identities.contains(entry.identity);
   };
 
   // Counter sets that devices which stay unreported lean on stay with them.
