@@ -94,7 +94,7 @@ TEST(IsRegistrationSocketName, LeavesNamesOfOtherDriversAlone) {
 
 TEST(IsServiceSocketName, KnowsTheThreeForms) {
   for (const std::string& name : {std::string("dra.sock"), std::string("dra-") + kUid + ".sock",
-                                 std::string("dra-0123456789a.sock")}) {
+                                  std::string("dra-0123456789a.sock")}) {
     EXPECT_TRUE(IsServiceSocketName(name)) << name;
   }
   for (const std::string name : {"dra", "dra-x.sock", "other.sock", "dra.sock.old"}) {
