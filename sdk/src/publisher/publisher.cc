@@ -157,7 +157,7 @@ class WatchingPublisher final : public Publisher {
     {
       absl::MutexLock lock(&mutex_);
       wanted = wanted_;
-      dirty_ = false;
+      if (std::exchange(dirty_, false)) equal_ = false;  // until this pass has shown it
       if (std::exchange(check_node_, false)) reconciler_.ForgetNode();
       if (std::exchange(probe_again_, false)) reconciler_.WantProbe();
       verify.assign(unverified_.begin(), unverified_.end());
