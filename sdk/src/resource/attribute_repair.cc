@@ -117,7 +117,7 @@ bool HasKnownType(const Json& attribute) {
   constexpr std::array<absl::string_view, 8> kTypes = {"int",  "bool",  "string",  "version",
                                                        "ints", "bools", "strings", "versions"};
   return std::any_of(kTypes.begin(), kTypes.end(),
-                     [&](absl::string_view type) { return Member(attribute, type); });
+                     [&](absl::string_view type) { return Find(attribute, type) != nullptr; });
 }
 
 }  // namespace
