@@ -470,7 +470,8 @@ typedef struct dra_backend_api {
   dra_code (*destroy)(dra_backend* self, const dra_call* call, dra_error* err);
 
   /* [any-thread] 5 s. Gives the manifest. self may be NULL: before create, so that the library can
-   * be listed. Touches no hardware; the same answer each time. */
+   * be listed. With self the answer may depend on the configuration, the name apart. Touches no
+   * hardware; the same answer each time. */
   dra_code (*describe)(dra_backend* self, const dra_call* call, const dra_describe_args* args,
                        const dra_text_sink* sink, dra_error* err);
 
