@@ -1,5 +1,7 @@
 #include "publisher/lost_fields.h"
 
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -121,6 +123,20 @@ bool MarkDropped(const LostField& lost, loader::ServerFields& fields) {
   if (fields.*gate->support == FieldSupport::kDropped) return false;
   fields.*gate->support = FieldSupport::kDropped;
   return true;
+}
+
+Report ReportOf(const std::string& pool, const LostField& lost) {
+  inventory::Finding finding;
+  finding.pool = pool;
+  finding.device = lost.device;
+  finding.field = lost.field;
+  finding.value = ShortText(lost.value);
+  finding.problem = lost.gate.empty()
+                        ? "the API server dropped this field; it may be too old to know it"
+                        : absl::StrCat("the API server dropped this field; feature gate ",
+                                       lost.gate, " is off or unknown to it");
+  finding.action = "field not sent again";
+  return {std::move(finding), "FieldDropped"};
 }
 
 }  // namespace dra::publisher

@@ -6,6 +6,7 @@
 #include "dra/base/json.h"
 #include "dra/loader/backend_handle.h"
 #include "nlohmann/json.hpp"
+#include "publisher/selection.h"
 
 // What a server has silently left out of a slice that it stored.
 namespace dra::publisher {
@@ -23,5 +24,8 @@ std::vector<LostField> LostFields(const Json& sent_spec, const Json& stored_spec
 // Notes in `fields` that the server drops this field. False if the field is none that is tracked there, or noted
 // already.
 bool MarkDropped(const LostField& lost, loader::ServerFields& fields);
+
+// What people are told of the loss. Pure.
+Report ReportOf(const std::string& pool, const LostField& lost);
 
 }  // namespace dra::publisher

@@ -290,18 +290,7 @@ Reconciler::Step Reconciler::Answered(const Operation& operation, const Json& an
   bool news = false;
   for (const LostField& lost : LostFields(sent, answered)) {
     if (MarkDropped(lost, fields)) news = true;
-    inventory::Finding finding;
-    finding.pool = operation.pool;
-    finding.device = lost.device;
-    finding.field = lost.field;
-    finding.value = ShortText(lost.value);
-    finding.problem = lost.gate.empty()
-                          ? "the API server dropped this field; it may be too old to know it"
-                          : absl::StrCat("the API server dropped this field; feature gate ",
-                                         lost.gate, " is off or unknown to it");
-    finding.action = "field not sent again";
-    lost_.emplace(lost.gate.empty() ? lost.field : lost.gate,
-                  Report{std::move(finding), "FieldDropped"});
+    lost_.emplace(lost.gate.empty() ? lost.field : lost.gate, ReportOf(operation.pool, lost));
   }
   if (!news) return Step::kDone;
   probe_wanted_ = true;
