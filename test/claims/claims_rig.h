@@ -26,8 +26,8 @@ inline constexpr absl::Duration kPatience = absl::Seconds(30);
 
 class FakeClaims final : public ClaimReader {
  public:
-  absl::StatusOr<resource::ResourceClaim> GetClaim(absl::string_view namespace_name, absl::string_view name,
-                                                   const Call&) override {
+  absl::StatusOr<resource::ResourceClaim> GetClaim(absl::string_view namespace_name,
+                                                   absl::string_view name, const Call&) override {
     const absl::MutexLock lock(&mutex_);
     ++gets_;
     if (!failures_.empty()) {
@@ -65,7 +65,8 @@ class FakeCatalog final : public DeviceCatalog {
   FakeCatalog() {
     for (int i = 0; i < 8; ++i) Put(absl::StrCat("d", i), {{absl::StrCat("card-", i), "whole"}});
   }
-  void Put(const std::string& device, std::vector<loader::ExclusionKey> keys, Json published = Json::object()) {
+  void Put(const std::string& device, std::vector<loader::ExclusionKey> keys,
+           Json published = Json::object()) {
     const absl::MutexLock lock(&mutex_);
     published["name"] = device;
     devices_[device] = {absl::StrCat("serial-", device), std::move(keys), std::move(published)};
@@ -74,10 +75,12 @@ class FakeCatalog final : public DeviceCatalog {
     const absl::MutexLock lock(&mutex_);
     devices_.erase(device);
   }
-  absl::StatusOr<DeviceFacts> FindDevice(absl::string_view pool, absl::string_view device, const Call&) override {
+  absl::StatusOr<DeviceFacts> FindDevice(absl::string_view pool, absl::string_view device,
+                                         const Call&) override {
     const absl::MutexLock lock(&mutex_);
     const auto found = devices_.find(std::string(device));
-    if (found == devices_.end()) return absl::NotFoundError(absl::StrCat("no device ", pool, "/", device));
+    if (found == devices_.end())
+      return absl::NotFoundError(absl::StrCat("no device ", pool, "/", device));
     return found->second;
   }
   Json CounterSets(absl::string_view) override {
@@ -143,7 +146,8 @@ class FakeCdi final : public CdiFiles {
  private:
   static std::string Content(const std::vector<CdiDevice>& devices, const Json& claim_edits) {
     std::string content = DumpJson(claim_edits);
-    for (const CdiDevice& device : devices) absl::StrAppend(&content, device.device, DumpJson(device.edits));
+    for (const CdiDevice& device : devices)
+      absl::StrAppend(&content, device.device, DumpJson(device.edits));
     return content;
   }
 };
@@ -171,36 +175,42 @@ class FakeStatusSink final : public DeviceStatusSink {
 // Runs what a test puts in, records the order of hooks.
 class FakeBackend final : public loader::BackendHandle {
  public:
-  using PrepareHook = std::function<absl::StatusOr<loader::PrepareResult>(const loader::PrepareArgs&, const Call&)>;
+  using PrepareHook =
+      std::function<absl::StatusOr<loader::PrepareResult>(const loader::PrepareArgs&, const Call&)>;
   using UnprepareHook = std::function<absl::Status(const loader::UnprepareArgs&, const Call&)>;
 
   static loader::PrepareResult Plain(const loader::PrepareArgs& args) {
     loader::PrepareResult result;
     for (const loader::PrepareDevice& device : args.devices) {
       const std::string name = StringOr(device.result, "device");
-      result.devices.push_back(
-          {{{"deviceNodes", {{{"path", absl::StrCat("/dev/", name)}}}}}, {{"data", {{"name", name}}}}});
+      result.devices.push_back({{{"deviceNodes", {{{"path", absl::StrCat("/dev/", name)}}}}},
+                                {{"data", {{"name", name}}}}});
     }
     return result;
   }
 
   loader::BackendDescription Description() const override { return {"/lib/fake.so", 0}; }
-  absl::Status Create(absl::string_view, loader::HostServices*, const Call&) override { return absl::OkStatus(); }
+  absl::Status Create(absl::string_view, loader::HostServices*, const Call&) override {
+    return absl::OkStatus();
+  }
   absl::StatusOr<loader::Manifest> GetManifest() const override {
     const absl::MutexLock lock(&mutex_);
     if (!manifest_error.ok()) return manifest_error;
     return manifest;
   }
   void Destroy() override {}
-  absl::StatusOr<loader::DiscoverResult> Discover(const loader::ServerFields&, const std::vector<std::string>&,
+  absl::StatusOr<loader::DiscoverResult> Discover(const loader::ServerFields&,
+                                                  const std::vector<std::string>&,
                                                   const Call&) override {
     return loader::DiscoverResult();
   }
   absl::Status ValidateConfig(const Json& parameters, absl::string_view, const Call&) override {
-    if (Find(parameters, "sharring") != nullptr) return absl::InvalidArgumentError("sharring: unknown field");
+    if (Find(parameters, "sharring") != nullptr)
+      return absl::InvalidArgumentError("sharring: unknown field");
     return absl::OkStatus();
   }
-  absl::StatusOr<loader::PrepareResult> Prepare(const loader::PrepareArgs& args, const Call& call) override {
+  absl::StatusOr<loader::PrepareResult> Prepare(const loader::PrepareArgs& args,
+                                                const Call& call) override {
     PrepareHook hook;
     {
       const absl::MutexLock lock(&mutex_);
@@ -221,11 +231,13 @@ class FakeBackend final : public loader::BackendHandle {
     return hook ? hook(args, call) : absl::OkStatus();
   }
   absl::Status ReconcileBegin(const Call&) override { return absl::OkStatus(); }
-  absl::StatusOr<loader::ReconcileResult> ReconcileRecordHook(const loader::ReconcileRecord&, const Call&) override {
+  absl::StatusOr<loader::ReconcileResult> ReconcileRecordHook(const loader::ReconcileRecord&,
+                                                              const Call&) override {
     return loader::ReconcileResult();
   }
   absl::Status ReconcileEnd(const Call&) override { return absl::OkStatus(); }
-  absl::StatusOr<loader::Busy> IsBusy(absl::string_view, absl::string_view, absl::string_view, const Call&) override {
+  absl::StatusOr<loader::Busy> IsBusy(absl::string_view, absl::string_view, absl::string_view,
+                                      const Call&) override {
     return loader::Busy::kUnknown;
   }
   absl::StatusOr<std::vector<loader::DeviceHealth>> Health(const Call&) override {
@@ -275,10 +287,14 @@ class Answered {
       state->done.Notify();
     };
   }
-  bool Wait(absl::Duration patience = kPatience) { return state_->done.WaitForNotificationWithTimeout(patience); }
+  bool Wait(absl::Duration patience = kPatience) {
+    return state_->done.WaitForNotificationWithTimeout(patience);
+  }
   bool done() const { return state_->done.HasBeenNotified(); }
   // The answer; DeadlineExceeded if none comes: a test then fails instead of hanging.
-  T Get() { return Wait() ? state_->value : T(absl::DeadlineExceededError("the test waited in vain")); }
+  T Get() {
+    return Wait() ? state_->value : T(absl::DeadlineExceededError("the test waited in vain"));
+  }
 
  private:
   struct State {
@@ -290,7 +306,8 @@ class Answered {
 using PrepareAnswer = Answered<absl::StatusOr<std::vector<PreparedDevice>>>;
 using UnprepareAnswer = Answered<absl::Status>;
 
-inline Json Result(const std::string& device, const std::string& request = "r0", Json more = Json::object()) {
+inline Json Result(const std::string& device, const std::string& request = "r0",
+                   Json more = Json::object()) {
   more["request"] = request;
   more["driver"] = kDriver;
   more["pool"] = "n1";
@@ -302,14 +319,19 @@ inline loader::ClaimIdentity Identity(const std::string& uid, std::string name =
   return {"ns1", name.empty() ? absl::StrCat("claim-", uid) : name, uid};
 }
 
-inline Json ClaimObject(const loader::ClaimIdentity& claim, std::vector<Json> results, Json config = Json::array(),
-                        Json reserved_for = Json::parse(R"([{"resource":"pods","name":"p1","uid":"P1"}])")) {
+inline Json ClaimObject(
+    const loader::ClaimIdentity& claim, std::vector<Json> results, Json config = Json::array(),
+    Json reserved_for = Json::parse(R"([{"resource":"pods","name":"p1","uid":"P1"}])")) {
   return {{"apiVersion", "resource.k8s.io/v1"},
           {"kind", "ResourceClaim"},
-          {"metadata", {{"namespace", claim.namespace_name}, {"name", claim.name}, {"uid", claim.uid},
-                        {"resourceVersion", "1"}}},
+          {"metadata",
+           {{"namespace", claim.namespace_name},
+            {"name", claim.name},
+            {"uid", claim.uid},
+            {"resourceVersion", "1"}}},
           {"status",
-           {{"allocation", {{"devices", {{"results", std::move(results)}, {"config", std::move(config)}}}}},
+           {{"allocation",
+             {{"devices", {{"results", std::move(results)}, {"config", std::move(config)}}}}},
             {"reservedFor", std::move(reserved_for)}}}};
 }
 
@@ -372,7 +394,8 @@ class ClaimsRig {
     manager_->Unprepare(claim, call, answer.Done());
     return answer;
   }
-  absl::StatusOr<std::vector<PreparedDevice>> Prepare(const std::string& uid, const Call& call = {}) {
+  absl::StatusOr<std::vector<PreparedDevice>> Prepare(const std::string& uid,
+                                                      const Call& call = {}) {
     return StartPrepare(Identity(uid), call).Get();
   }
   absl::Status Unprepare(const std::string& uid) { return StartUnprepare(Identity(uid)).Get(); }
@@ -380,7 +403,9 @@ class ClaimsRig {
     claims_.Put(ClaimObject(Identity(uid), std::move(results), std::move(config)));
   }
 
-  std::string RecordPath(const std::string& uid) const { return directory_.Path("data/claims/" + uid + ".json"); }
+  std::string RecordPath(const std::string& uid) const {
+    return directory_.Path("data/claims/" + uid + ".json");
+  }
   bool HasRecord(const std::string& uid) { return posix_.Stat(RecordPath(uid), false).ok(); }
   std::string Phase(const std::string& uid) const {
     for (const ClaimSummary& claim : manager_->Claims()) {

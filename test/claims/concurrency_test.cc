@@ -4,6 +4,8 @@
 #include <atomic>
 #include <stop_token>
 
+#include "absl/time/clock.h"
+#include "dra/records/claim_locks.h"
 #include "test/claims/claims_rig.h"
 
 namespace dra::claims {
@@ -27,18 +29,20 @@ struct Latch {
     const MonotonicTime end = std::chrono::steady_clock::now() + absl::ToChronoSeconds(kPatience);
     while (!release.WaitForNotificationWithTimeout(absl::Milliseconds(2))) {
       if (honours_stop && call.stop.stop_requested()) return absl::CancelledError("cancelled");
-      if (std::chrono::steady_clock::now() > end) return absl::InternalError("the test forgot the latch");
+      if (std::chrono::steady_clock::now() > end)
+        return absl::InternalError("the test forgot the latch");
     }
     return absl::OkStatus();
   }
 };
 
 void HoldPrepare(ClaimsRig& rig, Latch& latch, bool honours_stop, const std::string& uid = "U1") {
-  rig.backend_.OnPrepare([&latch, honours_stop, uid](const loader::PrepareArgs& args,
-                                                     const Call& call) -> absl::StatusOr<loader::PrepareResult> {
-    if (args.claim.uid == uid) DRA_RETURN_IF_ERROR(latch.Pass(call, honours_stop));
-    return FakeBackend::Plain(args);
-  });
+  rig.backend_.OnPrepare(
+      [&latch, honours_stop, uid](const loader::PrepareArgs& args,
+                                  const Call& call) -> absl::StatusOr<loader::PrepareResult> {
+        if (args.claim.uid == uid) DRA_RETURN_IF_ERROR(latch.Pass(call, honours_stop));
+        return FakeBackend::Plain(args);
+      });
 }
 
 TEST(Prp11, ASecondCallJoinsTheRunningOperation) {
@@ -114,10 +118,11 @@ TEST(Prp03, NoFurtherAttemptIsMadeWhenNobodyWaits) {
   Call call;
   call.stop = caller.get_token();
   std::atomic<int> calls{0};
-  rig.backend_.OnPrepare([&](const loader::PrepareArgs&, const Call&) -> absl::StatusOr<loader::PrepareResult> {
-    if (++calls == 2) caller.request_stop();
-    return absl::UnavailableError("not now");
-  });
+  rig.backend_.OnPrepare(
+      [&](const loader::PrepareArgs&, const Call&) -> absl::StatusOr<loader::PrepareResult> {
+        if (++calls == 2) caller.request_stop();
+        return absl::UnavailableError("not now");
+      });
   PrepareAnswer prepare = rig.StartPrepare(Identity("U1"), call);
   EXPECT_FALSE(prepare.Get().ok());
   EXPECT_TRUE(rig.Unprepare("U1").ok());
@@ -132,10 +137,11 @@ TEST(Prepare, RetriesWhatMayPassWithinTheCall) {
   rig.Allocate("U1", {Result("d0")});
   rig.claims_.Fail({absl::UnavailableError("503"), absl::DeadlineExceededError("504")});
   std::atomic<int> calls{0};
-  rig.backend_.OnPrepare([&](const loader::PrepareArgs& args, const Call&) -> absl::StatusOr<loader::PrepareResult> {
-    if (++calls == 1) return absl::UnavailableError("library reloading");
-    return FakeBackend::Plain(args);
-  });
+  rig.backend_.OnPrepare(
+      [&](const loader::PrepareArgs& args, const Call&) -> absl::StatusOr<loader::PrepareResult> {
+        if (++calls == 1) return absl::UnavailableError("library reloading");
+        return FakeBackend::Plain(args);
+      });
   EXPECT_TRUE(rig.Prepare("U1").ok());
   EXPECT_EQ(rig.claims_.gets(), 4);  // two failures, one success, one more after the wait
 }
@@ -153,7 +159,8 @@ TEST(Prp15, APrepareDuringUnprepareWaitsAndPreparesAfresh) {
   rig.Allocate("U1", {Result("d0")});
   ASSERT_TRUE(rig.Prepare("U1").ok());
   Latch latch;
-  rig.backend_.OnUnprepare([&](const loader::UnprepareArgs&, const Call& call) { return latch.Pass(call, false); });
+  rig.backend_.OnUnprepare(
+      [&](const loader::UnprepareArgs&, const Call& call) { return latch.Pass(call, false); });
   UnprepareAnswer unprepare = rig.StartUnprepare(Identity("U1"));
   ASSERT_TRUE(latch.entered.WaitForNotificationWithTimeout(kPatience));
   PrepareAnswer prepare = rig.StartPrepare(Identity("U1"));
@@ -170,16 +177,23 @@ TEST(Prp04, APrepareWaitsForTheHolderAndReadsItsClaimAgain) {
   rig.Allocate("U3", {Result("d0")});
   ASSERT_TRUE(rig.Prepare("U1").ok());
   Latch latch;
-  rig.backend_.OnUnprepare([&](const loader::UnprepareArgs&, const Call& call) { return latch.Pass(call, false); });
+  rig.backend_.OnUnprepare(
+      [&](const loader::UnprepareArgs&, const Call& call) { return latch.Pass(call, false); });
   UnprepareAnswer unprepare = rig.StartUnprepare(Identity("U1"));
   ASSERT_TRUE(latch.entered.WaitForNotificationWithTimeout(kPatience));
   PrepareAnswer waiting = rig.StartPrepare(Identity("U3"));
-  while (rig.claims_.gets() < 2) absl::SleepFor(absl::Milliseconds(1));
+  // A caller that joins and leaves is told why the operation waits: then it does wait.
+  std::string why;
+  for (int i = 0; i < 200 && why.find("locked") == std::string::npos; ++i) {
+    why = Text(rig.Prepare("U3", Call::WithTimeout(absl::Milliseconds(100))).status());
+  }
+  EXPECT_THAT(why, HasSubstr("locked by another operation"));
+  const int gets = rig.claims_.gets();
   EXPECT_FALSE(waiting.done());
   latch.release.Notify();
   EXPECT_TRUE(unprepare.Get().ok());
   EXPECT_TRUE(waiting.Get().ok()) << waiting.Get().status();
-  EXPECT_EQ(rig.claims_.gets(), 3);
+  EXPECT_EQ(rig.claims_.gets(), gets + 1);
   EXPECT_EQ(rig.backend_.Order(), "prepare U1, unprepare U1, prepare U3");
 }
 
@@ -312,11 +326,13 @@ TEST(Prepare, ManyClaimsAtOnceFromManyThreads) {
   }
   for (int round = 0; round < 3; ++round) {
     std::vector<PrepareAnswer> prepared;
-    for (int i = 0; i < 24; ++i) prepared.push_back(rig.StartPrepare(Identity(absl::StrCat("U", i))));
+    for (int i = 0; i < 24; ++i)
+      prepared.push_back(rig.StartPrepare(Identity(absl::StrCat("U", i))));
     for (PrepareAnswer& answer : prepared) EXPECT_TRUE(answer.Get().ok()) << answer.Get().status();
     EXPECT_EQ(rig.manager_->HeldDevices().size(), 24u);
     std::vector<UnprepareAnswer> released;
-    for (int i = 0; i < 24; ++i) released.push_back(rig.StartUnprepare(Identity(absl::StrCat("U", i))));
+    for (int i = 0; i < 24; ++i)
+      released.push_back(rig.StartUnprepare(Identity(absl::StrCat("U", i))));
     for (UnprepareAnswer& answer : released) EXPECT_TRUE(answer.Get().ok()) << answer.Get();
   }
   EXPECT_THAT(rig.Leftovers(), IsEmpty());

@@ -1,7 +1,7 @@
-#include <cerrno>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cerrno>
 
 #include "test/claims/claims_rig.h"
 
@@ -11,7 +11,8 @@ namespace {
 using ::testing::IsEmpty;
 
 FakeBackend::PrepareHook Saves(ClaimsRig& rig, int saves) {
-  return [&rig, saves](const loader::PrepareArgs& args, const Call&) -> absl::StatusOr<loader::PrepareResult> {
+  return [&rig, saves](const loader::PrepareArgs& args,
+                       const Call&) -> absl::StatusOr<loader::PrepareResult> {
     for (int i = 0; i < saves; ++i) {
       DRA_RETURN_IF_ERROR(rig.manager_->SaveUndo(args.claim.uid, absl::StrCat("undo ", i)));
     }
@@ -112,17 +113,19 @@ TEST_P(Faults, ADeathAtAnyFileOperationOfAPrepareIsSurvived) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Errors, Faults,
-                         ::testing::Values(FaultCase{"EioWithoutUndo", EIO, 0}, FaultCase{"EioWithUndo", EIO, 2},
+                         ::testing::Values(FaultCase{"EioWithoutUndo", EIO, 0},
+                                           FaultCase{"EioWithUndo", EIO, 2},
                                            FaultCase{"EnospcWithoutUndo", ENOSPC, 0},
                                            FaultCase{"EnospcWithUndo", ENOSPC, 2}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& tested) { return std::string(tested.param.name); });
 
 // A record that cannot be written after the backend has succeeded, and an undo that fails too: nothing is forgotten.
 TEST(FullDisk, LeftoversThatCannotBeRecordedStayKnownAndHeld) {
   ClaimsRig rig;
   rig.Allocate("U1", {Result("d0")});
   rig.Allocate("U3", {Result("d0")});
-  rig.backend_.OnUnprepare([](const loader::UnprepareArgs&, const Call&) { return absl::InternalError("E2"); });
+  rig.backend_.OnUnprepare(
+      [](const loader::UnprepareArgs&, const Call&) { return absl::InternalError("E2"); });
   rig.fs_.FailAlways({testing::FileOperation::kCreateFile, "claims"}, ENOSPC);
   EXPECT_FALSE(rig.Prepare("U1").ok());
   EXPECT_EQ(rig.Phase("U1"), "dirty");

@@ -7,9 +7,9 @@ namespace dra::claims {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::FileOperation;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::FileOperation;
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
@@ -17,8 +17,9 @@ std::string Bytes(const absl::StatusOr<std::vector<PreparedDevice>>& answer) {
   std::string text;
   if (!answer.ok()) return answer.status().ToString();
   for (const PreparedDevice& device : *answer) {
-    absl::StrAppend(&text, absl::StrJoin(device.request_names, ","), "|", device.pool, "|", device.device, "|",
-                    absl::StrJoin(device.cdi_ids, ","), "|", device.share_id.value_or("-"), ";");
+    absl::StrAppend(&text, absl::StrJoin(device.request_names, ","), "|", device.pool, "|",
+                    device.device, "|", absl::StrJoin(device.cdi_ids, ","), "|",
+                    device.share_id.value_or("-"), ";");
   }
   return text;
 }
@@ -41,8 +42,10 @@ TEST(Prepare, AnswersWithBaseRequestNamesAndCdiIds) {
 
 TEST(Prepare, GivesTheBackendIdentityConfigsAndConsumers) {
   ClaimsRig rig;
-  rig.Allocate("U1", {Result("d0")},
-               Json::parse(R"([{"source":"FromClass","requests":[],"opaque":{"driver":"gpu.sdk.test","parameters":{"a":1}}},
+  rig.Allocate(
+      "U1", {Result("d0")},
+      Json::parse(
+          R"([{"source":"FromClass","requests":[],"opaque":{"driver":"gpu.sdk.test","parameters":{"a":1}}},
                 {"source":"FromClaim","requests":["r0"],"opaque":{"driver":"gpu.sdk.test","parameters":{"b":2}}},
                 {"source":"FromClaim","requests":["r1"],"opaque":{"driver":"gpu.sdk.test","parameters":{"a":9}}},
                 {"source":"FromClaim","requests":[],"opaque":{"driver":"other.example","parameters":{"zzz":1}}}])"));
@@ -181,11 +184,13 @@ TEST(Prp07, ACdiFileThatCannotBeWrittenUndoesThePrepare) {
 TEST(Prp08, AFailedUndoIsRecordedAsDirtyAndTriedAgain) {
   ClaimsRig rig;
   rig.Allocate("U5", {Result("d0"), Result("d1", "r1")});
-  rig.backend_.OnPrepare([&](const loader::PrepareArgs& args, const Call&) -> absl::StatusOr<loader::PrepareResult> {
-    EXPECT_TRUE(rig.manager_->SaveUndo(args.claim.uid, "d0 bound").ok());
-    return absl::InternalError("E1");
-  });
-  rig.backend_.OnUnprepare([](const loader::UnprepareArgs&, const Call&) { return absl::InternalError("E2"); });
+  rig.backend_.OnPrepare(
+      [&](const loader::PrepareArgs& args, const Call&) -> absl::StatusOr<loader::PrepareResult> {
+        EXPECT_TRUE(rig.manager_->SaveUndo(args.claim.uid, "d0 bound").ok());
+        return absl::InternalError("E1");
+      });
+  rig.backend_.OnUnprepare(
+      [](const loader::UnprepareArgs&, const Call&) { return absl::InternalError("E2"); });
   const auto failed = rig.Prepare("U5");
   EXPECT_THAT(Text(failed.status()), HasSubstr("E1"));
   EXPECT_THAT(Text(failed.status()), HasSubstr("E2"));
@@ -206,10 +211,11 @@ TEST(Prp10, ARepeatAnswersTheSameBytesAndOneFailureLeavesTheNeighbourAlone) {
   ClaimsRig rig;
   rig.Allocate("U1", {Result("d0"), Result("d3", "r1")});
   rig.Allocate("U2", {Result("d1")});
-  rig.backend_.OnPrepare([](const loader::PrepareArgs& args, const Call&) -> absl::StatusOr<loader::PrepareResult> {
-    if (args.claim.uid == "U2") return absl::InternalError("broken");
-    return FakeBackend::Plain(args);
-  });
+  rig.backend_.OnPrepare(
+      [](const loader::PrepareArgs& args, const Call&) -> absl::StatusOr<loader::PrepareResult> {
+        if (args.claim.uid == "U2") return absl::InternalError("broken");
+        return FakeBackend::Plain(args);
+      });
   std::string first;
   for (int round = 0; round < 2; ++round) {
     PrepareAnswer u1 = rig.StartPrepare(Identity("U1"));
@@ -240,7 +246,8 @@ TEST(Prp12, UnprepareOfAnUnknownClaimSucceedsWithoutAHook) {
 TEST(Prp12, UnprepareWorksAfterAFailedPrepare) {
   ClaimsRig rig;
   rig.Allocate("U1", {Result("d0")});
-  rig.backend_.OnPrepare([](const loader::PrepareArgs&, const Call&) { return absl::InternalError("no"); });
+  rig.backend_.OnPrepare(
+      [](const loader::PrepareArgs&, const Call&) { return absl::InternalError("no"); });
   EXPECT_FALSE(rig.Prepare("U1").ok());
   EXPECT_TRUE(rig.Unprepare("U1").ok());
   EXPECT_EQ(rig.backend_.Order(), "prepare U1");
@@ -248,8 +255,10 @@ TEST(Prp12, UnprepareWorksAfterAFailedPrepare) {
 
 TEST(Prp16, AClaimOfSeveralConsumersNeedsABackendThatShares) {
   ClaimsRig rig;
-  const Json two = Json::parse(R"([{"resource":"pods","name":"p1","uid":"1"},{"resource":"pods","name":"p2","uid":"2"}])");
-  const Json group = Json::parse(R"([{"apiGroup":"scheduling.k8s.io","resource":"podgroups","name":"g","uid":"3"}])");
+  const Json two = Json::parse(
+      R"([{"resource":"pods","name":"p1","uid":"1"},{"resource":"pods","name":"p2","uid":"2"}])");
+  const Json group = Json::parse(
+      R"([{"apiGroup":"scheduling.k8s.io","resource":"podgroups","name":"g","uid":"3"}])");
   for (const Json& consumers : {two, group}) {
     rig.claims_.Put(ClaimObject(Identity("U1"), {Result("d0")}, Json::array(), consumers));
     EXPECT_THAT(Text(rig.Prepare("U1").status()), HasSubstr("not shareable"));
@@ -263,7 +272,8 @@ TEST(Prp16, AClaimOfSeveralConsumersNeedsABackendThatShares) {
 TEST(Prp17, AClaimWithoutSideEffectsIsReleasedWithoutAHook) {
   ClaimsRig rig;
   rig.Allocate("U1", {Result("d0")});
-  rig.backend_.OnPrepare([](const loader::PrepareArgs&, const Call&) { return absl::InternalError("no"); });
+  rig.backend_.OnPrepare(
+      [](const loader::PrepareArgs&, const Call&) { return absl::InternalError("no"); });
   EXPECT_FALSE(rig.Prepare("U1").ok());
   EXPECT_THAT(rig.Leftovers(), IsEmpty());
   EXPECT_TRUE(rig.Unprepare("U1").ok());
@@ -279,8 +289,7 @@ TEST(Prp18, AClaimWithoutConfigGetsNone) {
 
 TEST(Cfg01, AConfigTheBackendRefusesFailsTheClaimBeforeAnythingIsTouched) {
   ClaimsRig rig;
-  rig.Allocate("U1", {Result("d0")},
-               Json::parse(R"([{"source":"FromClaim","requests":[],
+  rig.Allocate("U1", {Result("d0")}, Json::parse(R"([{"source":"FromClaim","requests":[],
                  "opaque":{"driver":"gpu.sdk.test","parameters":{"sharring":{"mode":"x"}}}}])"));
   EXPECT_THAT(Text(rig.Prepare("U1").status()), HasSubstr("sharring"));
   EXPECT_EQ(rig.backend_.Order(), "");
@@ -309,7 +318,8 @@ TEST(Cdi04, EmptyEditsForGoodAreAnErrorUnlessTheBackendInjectsNothing) {
     return result;
   });
   rig.backend_.manifest.name = "fake";
-  EXPECT_THAT(Text(rig.Prepare("U1").status()), HasSubstr("backend \"fake\" gives no CDI edits for device n1/d0"));
+  EXPECT_THAT(Text(rig.Prepare("U1").status()),
+              HasSubstr("backend \"fake\" gives no CDI edits for device n1/d0"));
   EXPECT_THAT(rig.Leftovers(), IsEmpty());
   rig.backend_.manifest.no_injection = true;
   const auto answer = rig.Prepare("U1");
@@ -320,8 +330,9 @@ TEST(Cdi04, EmptyEditsForGoodAreAnErrorUnlessTheBackendInjectsNothing) {
 
 TEST(Prepare, SharesAndCountersAreBounded) {
   ClaimsRig rig;
-  rig.catalog_.Put("nic0", {{"nic-0", "pf"}},
-                   Json::parse(R"({"allowMultipleAllocations":true,"capacity":{"bandwidth":{"value":"10G"}}})"));
+  rig.catalog_.Put(
+      "nic0", {{"nic-0", "pf"}},
+      Json::parse(R"({"allowMultipleAllocations":true,"capacity":{"bandwidth":{"value":"10G"}}})"));
   const auto share = [](const std::string& id, const std::string& amount) {
     return Result("nic0", "r0", {{"shareID", id}, {"consumedCapacity", {{"bandwidth", amount}}}});
   };
@@ -335,9 +346,11 @@ TEST(Prepare, SharesAndCountersAreBounded) {
   ASSERT_TRUE(third.ok()) << third.status();
   EXPECT_EQ((*third)[0].share_id, "5e1e6a10-0000-4000-8000-000000000003");
 
-  rig.catalog_.counter_sets = Json::parse(R"([{"name":"card","counters":{"memory":{"value":"40Gi"}}}])");
+  rig.catalog_.counter_sets =
+      Json::parse(R"([{"name":"card","counters":{"memory":{"value":"40Gi"}}}])");
   const auto partition = [](const char* memory) {
-    return Json{{"consumesCounters", {{{"counterSet", "card"}, {"counters", {{"memory", {{"value", memory}}}}}}}}};
+    return Json{{"consumesCounters",
+                 {{{"counterSet", "card"}, {"counters", {{"memory", {{"value", memory}}}}}}}}};
   };
   rig.catalog_.Put("mig0", {{"card", "mig"}}, partition("30Gi"));
   rig.catalog_.Put("mig1", {{"card", "mig"}}, partition("20Gi"));
@@ -346,8 +359,10 @@ TEST(Prepare, SharesAndCountersAreBounded) {
   rig.Allocate("M1", {Result("mig1")});
   rig.Allocate("F", {Result("full")});
   ASSERT_TRUE(rig.Prepare("M0").ok());
-  EXPECT_THAT(Text(rig.Prepare("M1", Call::WithTimeout(absl::Milliseconds(50))).status()), HasSubstr("memory"));
-  EXPECT_THAT(Text(rig.Prepare("F", Call::WithTimeout(absl::Milliseconds(50))).status()), HasSubstr("\"mig\""));
+  EXPECT_THAT(Text(rig.Prepare("M1", Call::WithTimeout(absl::Milliseconds(50))).status()),
+              HasSubstr("memory"));
+  EXPECT_THAT(Text(rig.Prepare("F", Call::WithTimeout(absl::Milliseconds(50))).status()),
+              HasSubstr("\"mig\""));
 }
 
 TEST(Prepare, AnotherAllocationOfTheSameUidUndoesTheOldOneFirst) {
@@ -383,10 +398,11 @@ TEST(Status, IsSubmittedMergedUpdatedAndWithdrawn) {
   ClaimsRig rig;
   rig.Allocate("U1", {Result("d0")});
   rig.backend_.OnPrepare([&](const loader::PrepareArgs& args, const Call&) {
-    EXPECT_TRUE(rig.manager_
-                    ->UpdateDevice("U1", "n1", "d0", "",
-                                   Json::parse(R"({"conditions":[{"type":"Ready","status":"False"}]})"))
-                    .ok());
+    EXPECT_TRUE(
+        rig.manager_
+            ->UpdateDevice("U1", "n1", "d0", "",
+                           Json::parse(R"({"conditions":[{"type":"Ready","status":"False"}]})"))
+            .ok());
     return FakeBackend::Plain(args);
   });
   ASSERT_TRUE(rig.Prepare("U1").ok());
@@ -397,10 +413,12 @@ TEST(Status, IsSubmittedMergedUpdatedAndWithdrawn) {
   EXPECT_EQ(entries[0]["device"], "d0");
   EXPECT_EQ(entries[0]["data"]["name"], "d0");
   EXPECT_EQ(entries[0]["conditions"][0]["status"], "False");
-  ASSERT_TRUE(rig.manager_
-                  ->UpdateDevice("U1", "n1", "d0", "",
-                                 Json::parse(R"({"data":null,"conditions":[{"type":"Ready","status":"True"}]})"))
-                  .ok());
+  ASSERT_TRUE(
+      rig.manager_
+          ->UpdateDevice(
+              "U1", "n1", "d0", "",
+              Json::parse(R"({"data":null,"conditions":[{"type":"Ready","status":"True"}]})"))
+          .ok());
   entries = rig.status_.Of("U1");
   ASSERT_EQ(entries.size(), 1u);
   EXPECT_FALSE(entries[0].contains("data"));
@@ -421,7 +439,8 @@ TEST(Metrics, CountCallsAndClaimsByPhase) {
   rig.Allocate("U1", {Result("d0")});
   ASSERT_TRUE(rig.Prepare("U1").ok());
   EXPECT_EQ(rig.metrics_.Value("dra_claim_operations_total",
-                               {{"driver", kDriver}, {"operation", "prepare"}, {"code", "OK"}}), 1);
+                               {{"driver", kDriver}, {"operation", "prepare"}, {"code", "OK"}}),
+            1);
   EXPECT_EQ(rig.metrics_.Value("dra_claims", {{"driver", kDriver}, {"phase", "prepared"}}), 1);
   ASSERT_TRUE(rig.Unprepare("U1").ok());
   EXPECT_EQ(rig.metrics_.Value("dra_claims", {{"driver", kDriver}, {"phase", "prepared"}}), 0);
@@ -438,7 +457,8 @@ TEST(HostFunctions, ServeARunningHookOnly) {
     directory = rig.manager_->ClaimDirectory("U1").value_or("");
     file = rig.manager_->SharedFile("U1", "#!/bin/sh\n").value_or("");
     const auto held = rig.manager_->Held("U1", "n1", "d0");
-    EXPECT_TRUE(held.ok() && held->size() == 1 && (*held)[0].claim_uid == "U4" && (*held)[0].admin_access);
+    EXPECT_TRUE(held.ok() && held->size() == 1 && (*held)[0].claim_uid == "U4" &&
+                (*held)[0].admin_access);
     return FakeBackend::Plain(args);
   });
   ASSERT_TRUE(rig.Prepare("U1").ok());

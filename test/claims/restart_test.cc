@@ -1,7 +1,7 @@
-#include <cerrno>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cerrno>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
@@ -12,9 +12,9 @@ namespace dra::claims {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::FileOperation;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::FileOperation;
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
@@ -62,7 +62,8 @@ TEST(Ckp05, AFailedPrepareAfterARebootKeepsTheRecord) {
   rig.Allocate("U1", {Result("d0")});
   ASSERT_TRUE(rig.Prepare("U1").ok());
   rig.Reboot();
-  rig.backend_.OnPrepare([](const loader::PrepareArgs&, const Call&) { return absl::InternalError("no"); });
+  rig.backend_.OnPrepare(
+      [](const loader::PrepareArgs&, const Call&) { return absl::InternalError("no"); });
   EXPECT_FALSE(rig.Prepare("U1").ok());
   EXPECT_TRUE(rig.HasRecord("U1"));
   EXPECT_THAT(rig.manager_->HeldDevices(), IsEmpty());
@@ -125,8 +126,9 @@ TEST(Ckp03, ADamagedRecordIsKeptAsideAndItsClaimReleasedByUnprepare) {
     ASSERT_TRUE(rig.Prepare("U2").ok());
     const std::string good = *rig.posix_.ReadFile(rig.RecordPath("U1"), 1u << 20);
     const std::string bad = how == std::string("empty") ? ""
-                            : how == std::string("cut") ? good.substr(0, good.size() / 2)
-                                                        : absl::StrReplaceAll(good, {{"serial-d0", "serial-d9"}});
+                            : how == std::string("cut")
+                                ? good.substr(0, good.size() / 2)
+                                : absl::StrReplaceAll(good, {{"serial-d0", "serial-d9"}});
     Overwrite(rig, rig.RecordPath("U1"), bad);
     rig.Boot();
     ASSERT_TRUE(rig.start_error_.ok());
@@ -134,8 +136,10 @@ TEST(Ckp03, ADamagedRecordIsKeptAsideAndItsClaimReleasedByUnprepare) {
     EXPECT_EQ(rig.Phase("U2"), "prepared");
     EXPECT_EQ(*rig.posix_.ReadFile(rig.RecordPath("U1") + ".corrupt-1", 1u << 20), bad);
     EXPECT_EQ(rig.metrics_.Value("dra_records_quarantined_total", {{"driver", kDriver}}), 1);
-    EXPECT_THAT(rig.manager_->HeldDevices(), ElementsAre(std::make_pair("n1", "d0"), std::make_pair("n1", "d1")));
-    EXPECT_THAT(Text(rig.Prepare("U3", Call::WithTimeout(absl::Milliseconds(50))).status()), HasSubstr("U1"));
+    EXPECT_THAT(rig.manager_->HeldDevices(),
+                ElementsAre(std::make_pair("n1", "d0"), std::make_pair("n1", "d1")));
+    EXPECT_THAT(Text(rig.Prepare("U3", Call::WithTimeout(absl::Milliseconds(50))).status()),
+                HasSubstr("U1"));
     rig.Boot();
     EXPECT_EQ(rig.Phase("U1"), "quarantined");
     EXPECT_TRUE(rig.Unprepare("U1").ok());
@@ -167,7 +171,8 @@ TEST(Ckp01, ARecordOfANewerMinorIsUnderstoodAndItsMembersSurvive) {
   Overwrite(rig, rig.RecordPath("U1"), records::EncodeRecord(*record));
   rig.Boot();
   EXPECT_EQ(rig.Phase("U1"), "prepared");
-  ASSERT_TRUE(rig.manager_->UpdateDevice("U1", "n1", "d0", "", Json::parse(R"({"data":{"t":1}})")).ok());
+  ASSERT_TRUE(
+      rig.manager_->UpdateDevice("U1", "n1", "d0", "", Json::parse(R"({"data":{"t":1}})")).ok());
   const std::string text = *rig.posix_.ReadFile(rig.RecordPath("U1"), 1u << 20);
   EXPECT_TRUE(absl::StartsWith(text, "{\"format\":\"dra-record/1.3\""));
   EXPECT_THAT(text, HasSubstr("addedLater"));
@@ -208,7 +213,8 @@ TEST(Start, CompletesTheHoldsOfThisBootFromTheRecords) {
   ASSERT_TRUE(RemoveTree(rig.posix_, rig.directory_.Path("data/held")).ok());
   rig.Boot();
   EXPECT_THAT(rig.manager_->HeldDevices(), ElementsAre(std::make_pair("n1", "d0")));
-  EXPECT_THAT(Text(rig.Prepare("U3", Call::WithTimeout(absl::Milliseconds(50))).status()), HasSubstr("U1"));
+  EXPECT_THAT(Text(rig.Prepare("U3", Call::WithTimeout(absl::Milliseconds(50))).status()),
+              HasSubstr("U1"));
 }
 
 TEST(Start, RemovesHoldsOfAPrepareThatDiedWithoutARecord) {
@@ -247,13 +253,15 @@ TEST(Prepare, AfterAnUnfinishedUnprepareTheUndoIsFinishedFirst) {
   ClaimsRig rig;
   rig.Allocate("U1", {Result("d0")});
   ASSERT_TRUE(rig.Prepare("U1").ok());
-  rig.backend_.OnUnprepare([](const loader::UnprepareArgs&, const Call&) { return absl::InternalError("stuck"); });
+  rig.backend_.OnUnprepare(
+      [](const loader::UnprepareArgs&, const Call&) { return absl::InternalError("stuck"); });
   EXPECT_FALSE(rig.Unprepare("U1").ok());
   rig.Boot();
   EXPECT_THAT(Text(rig.Prepare("U1").status()), HasSubstr("stuck"));
   rig.backend_.OnUnprepare(nullptr);
   ASSERT_TRUE(rig.Prepare("U1").ok());
-  EXPECT_EQ(rig.backend_.Order(), "prepare U1, unprepare U1, unprepare U1, unprepare U1, prepare U1");
+  EXPECT_EQ(rig.backend_.Order(),
+            "prepare U1, unprepare U1, unprepare U1, unprepare U1, prepare U1");
 }
 
 // Two instances over one directory, as in a rolling update.

@@ -1,7 +1,6 @@
 #include "dra/records/claim_locks.h"
 
 #include <fcntl.h>
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -90,7 +89,8 @@ TEST_F(ClaimLocksTest, AWaitEndsWhenItIsCancelled) {
     stop.request_stop();
   });
   begun.Notify();
-  const auto waited = locks_.LockClaim("U1", Call::WithTimeout(absl::Seconds(60), stop.get_token()));
+  const auto waited =
+      locks_.LockClaim("U1", Call::WithTimeout(absl::Seconds(60), stop.get_token()));
   canceller.join();
   EXPECT_TRUE(absl::IsCancelled(waited.status())) << waited.status();
 }

@@ -1,9 +1,9 @@
 #include "dra/records/ledger.h"
 
-#include <cerrno>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cerrno>
 
 #include "absl/strings/str_cat.h"
 #include "dra/testing/faulty_file_system.h"
@@ -12,15 +12,16 @@
 namespace dra::records {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::FaultyFileSystem;
 using testing::FileOperation;
+using ::testing::HasSubstr;
 
 RecordDevice Device(const std::string& device, std::vector<KeyShape> keys = {}) {
   RecordDevice result;
   result.pool = "n1";
   result.device = device;
-  result.result = {{"request", "r0"}, {"driver", "gpu.sdk.test"}, {"pool", "n1"}, {"device", device}};
+  result.result = {
+      {"request", "r0"}, {"driver", "gpu.sdk.test"}, {"pool", "n1"}, {"device", device}};
   result.exclusion_keys = std::move(keys);
   return result;
 }
@@ -38,8 +39,8 @@ RecordDevice Admin(RecordDevice device) {
 }
 RecordDevice Consumer(const std::string& device, const std::string& memory) {
   RecordDevice result = Device(device, {{"card-0", "mig"}});
-  result.consumes_counters = Json::array(
-      {{{"counterSet", "card-0"}, {"counters", {{"memory", {{"value", memory}}}}}}});
+  result.consumes_counters =
+      Json::array({{{"counterSet", "card-0"}, {"counters", {{"memory", {{"value", memory}}}}}}});
   return result;
 }
 Record Claim(const std::string& uid, std::vector<RecordDevice> devices) {
@@ -57,14 +58,12 @@ class LedgerTest : public ::testing::Test {
     limits_.counter_sets[CounterSetKey("n1", "card-0")] = {{"memory", "40Gi"}};
   }
   Ledger::IsAlive IsAlive() {
-    return [this](absl::string_view uid) -> absl::StatusOr<bool> {
-      return dead_ != uid;
-    };
+    return [this](absl::string_view uid) -> absl::StatusOr<bool> { return dead_ != uid; };
   }
   // "" if the claim may have its devices, else the refusal.
   std::string Check(const Record& record, Ledger* ledger = nullptr) {
-    const auto conflict =
-        (ledger == nullptr ? &ledger_ : ledger)->Check(HoldsOf(record), limits_, /*remove_stale=*/true);
+    const auto conflict = (ledger == nullptr ? &ledger_ : ledger)
+                              ->Check(HoldsOf(record), limits_, /*remove_stale=*/true);
     EXPECT_TRUE(conflict.ok()) << conflict.status();
     if (!conflict.ok() || !conflict->has_value()) return "";
     holder_ = (*conflict)->holder.uid;
@@ -109,16 +108,20 @@ TEST_F(LedgerTest, SharesOfADeviceFitInItsCapacity) {
   EXPECT_THAT(Check(Claim("U3", {Share("nic0", "s3", "1001M")})), HasSubstr("bandwidth"));
   EXPECT_THAT(Check(Claim("U3", {Share("nic0", "s2", "0")})), HasSubstr("is held"));
   EXPECT_THAT(Check(Claim("U3", {Device("nic0")})), HasSubstr("is held"));
-  EXPECT_THAT(Check(Claim("U3", {Share("nic0", "s3", "6G"), Share("nic0", "s4", "6G")})), HasSubstr("bandwidth"));
+  EXPECT_THAT(Check(Claim("U3", {Share("nic0", "s3", "6G"), Share("nic0", "s4", "6G")})),
+              HasSubstr("bandwidth"));
   limits_.devices[{"n1", "nic0"}].multiple_allocations = false;
-  EXPECT_THAT(Check(Claim("U3", {Share("nic0", "s3", "1G")})), HasSubstr("does not allow multiple"));
+  EXPECT_THAT(Check(Claim("U3", {Share("nic0", "s3", "1G")})),
+              HasSubstr("does not allow multiple"));
 }
 
 TEST_F(LedgerTest, AKeyIsHeldInOneShapeAtATime) {
   Take(Claim("U1", {Device("mig-0", {{"card-0", "mig"}})}));
   EXPECT_EQ(Check(Claim("U2", {Device("mig-1", {{"card-0", "mig"}})})), "");
-  EXPECT_THAT(Check(Claim("U2", {Device("gpu-0", {{"card-0", "whole"}})})), HasSubstr("held as \"mig\""));
-  EXPECT_THAT(Check(Claim("U2", {Device("a", {{"k", "x"}}), Device("b", {{"k", "y"}})})), HasSubstr("same claim"));
+  EXPECT_THAT(Check(Claim("U2", {Device("gpu-0", {{"card-0", "whole"}})})),
+              HasSubstr("held as \"mig\""));
+  EXPECT_THAT(Check(Claim("U2", {Device("a", {{"k", "x"}}), Device("b", {{"k", "y"}})})),
+              HasSubstr("same claim"));
   EXPECT_EQ(holder_, "");
 }
 
@@ -127,7 +130,8 @@ TEST_F(LedgerTest, CountersAreNotExceeded) {
   EXPECT_EQ(Check(Claim("U2", {Consumer("mig-1", "20Gi")})), "");
   EXPECT_THAT(Check(Claim("U2", {Consumer("mig-1", "21Gi")})), HasSubstr("41Gi of 40Gi"));
   EXPECT_EQ(holder_, "U1");
-  EXPECT_THAT(Check(Claim("U2", {Consumer("mig-1", "10Gi"), Consumer("mig-2", "11Gi")})), HasSubstr("memory"));
+  EXPECT_THAT(Check(Claim("U2", {Consumer("mig-1", "10Gi"), Consumer("mig-2", "11Gi")})),
+              HasSubstr("memory"));
   EXPECT_EQ(Check(Claim("U2", {Admin(Consumer("mig-1", "40Gi"))})), "");
   limits_.counter_sets.clear();
   EXPECT_THAT(Check(Claim("U2", {Consumer("mig-1", "1Gi")})), HasSubstr("does not know"));

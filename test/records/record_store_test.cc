@@ -1,9 +1,9 @@
 #include "dra/records/record_store.h"
 
-#include <cerrno>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cerrno>
 
 #include "dra/records/claim_files.h"
 #include "dra/records/notes.h"
@@ -108,7 +108,9 @@ TEST_F(RecordStoreTest, ADamagedRecordIsMovedAsideAndStaysQuarantinedAfterAResta
     EXPECT_EQ((*items)[0].record->phase, Phase::kQuarantined);
     ASSERT_TRUE(store_.Remove(uid_).ok());
     EXPECT_TRUE(absl::IsNotFound(restarted.Load(uid_).status()));
-    EXPECT_EQ(*posix_.ReadFile(directory_.Path("claims/released/" + uid_ + ".json.corrupt-1"), 1u << 20), damage.text);
+    EXPECT_EQ(
+        *posix_.ReadFile(directory_.Path("claims/released/" + uid_ + ".json.corrupt-1"), 1u << 20),
+        damage.text);
   }
 }
 

@@ -24,8 +24,8 @@ std::string ReadSource(absl::string_view path) {
 std::string WithPayload(const std::string& text, const std::string& payload) {
   const size_t hash = text.find("\"sha256\":\"") + 10;
   const size_t line = text.find('\n');
-  return absl::StrCat(text.substr(0, hash), Sha256Hex(payload), text.substr(hash + 64, line + 1 - hash - 64), payload,
-                      "}\n");
+  return absl::StrCat(text.substr(0, hash), Sha256Hex(payload),
+                      text.substr(hash + 64, line + 1 - hash - 64), payload, "}\n");
 }
 std::string PayloadOf(const std::string& text) {
   const size_t line = text.find('\n');
@@ -62,8 +62,9 @@ TEST(Ckp01, ThisReleaseReadsItsGoldenRecord) {
 TEST(Ckp01, ARecordOfANewerMinorIsReadAndItsMembersSurvive) {
   const std::string text = EncodeRecord(SampleRecord());
   std::string payload = PayloadOf(text);
-  payload = absl::StrReplaceAll(payload, {{"\"bootId\"", "\"addedLater\": {\"a\": [1, 2]},\n  \"bootId\""},
-                                          {"\"identity\"", "\"deviceExtra\": \"x\",\n      \"identity\""}});
+  payload = absl::StrReplaceAll(payload,
+                                {{"\"bootId\"", "\"addedLater\": {\"a\": [1, 2]},\n  \"bootId\""},
+                                 {"\"identity\"", "\"deviceExtra\": \"x\",\n      \"identity\""}});
   const std::string newer =
       absl::StrReplaceAll(WithPayload(text, payload), {{"dra-record/1.0", "dra-record/1.7"}});
   auto read = DecodeRecord(newer, SampleRecord().claim.uid);
@@ -74,7 +75,8 @@ TEST(Ckp01, ARecordOfANewerMinorIsReadAndItsMembersSurvive) {
   const auto json = ParseJsonObject(written, "file");
   ASSERT_TRUE(json.ok());
   EXPECT_EQ((*json)["record"]["addedLater"], Json::parse(R"({"a":[1,2]})"));
-  for (const Json& device : (*json)["record"]["devices"]) EXPECT_EQ(StringOr(device, "deviceExtra"), "x");
+  for (const Json& device : (*json)["record"]["devices"])
+    EXPECT_EQ(StringOr(device, "deviceExtra"), "x");
 }
 
 TEST(Ckp01, ARecordOfAnotherMajorIsRefusedByName) {
@@ -86,7 +88,8 @@ TEST(Ckp01, ARecordOfAnotherMajorIsRefusedByName) {
 }
 
 TEST(Ckp01, AChecksumMismatchSaysWhichBytesDiffer) {
-  const std::string text = absl::StrReplaceAll(EncodeRecord(SampleRecord()), {{"\"gpu\"", "\"gpv\""}});
+  const std::string text =
+      absl::StrReplaceAll(EncodeRecord(SampleRecord()), {{"\"gpu\"", "\"gpv\""}});
   const auto read = DecodeRecord(text, SampleRecord().claim.uid);
   EXPECT_EQ(read.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(read.status().message()), ::testing::HasSubstr("checksum mismatch"));
@@ -94,7 +97,8 @@ TEST(Ckp01, AChecksumMismatchSaysWhichBytesDiffer) {
 
 TEST(Cfg01, AStoredConfigWithUnknownMembersIsReadLeniently) {
   const std::string text = EncodeRecord(SampleRecord());
-  const std::string payload = absl::StrReplaceAll(PayloadOf(text), {{"\"sharing\"", "\"sharring\""}});
+  const std::string payload =
+      absl::StrReplaceAll(PayloadOf(text), {{"\"sharing\"", "\"sharring\""}});
   const auto read = DecodeRecord(WithPayload(text, payload), SampleRecord().claim.uid);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_THAT(DumpJson(read->devices[0].configs), ::testing::HasSubstr("sharring"));
@@ -124,7 +128,8 @@ TEST(Record, IsOfOneClaimOnly) {
 }
 
 TEST(Record, ADamagedFileStillTellsWhoseItWas) {
-  const std::string text = absl::StrReplaceAll(EncodeRecord(SampleRecord()), {{"\"gpu\"", "\"gpv\""}});
+  const std::string text =
+      absl::StrReplaceAll(EncodeRecord(SampleRecord()), {{"\"gpu\"", "\"gpv\""}});
   const RecordClaim claim = GuessClaim(text, SampleRecord().claim.uid);
   EXPECT_EQ(claim.namespace_name, "ml");
   EXPECT_EQ(claim.name, "trainer-gpu");

@@ -13,13 +13,15 @@ inline Record SampleRecord() {
   record.reserved_for = Json::parse(R"([{"resource":"pods","name":"trainer","uid":"9c1f"}])");
   record.allocation_digest = "3b8e5c";
   RecordDevice gpu;
-  gpu.result = Json::parse(R"({"request":"gpu","driver":"gpu.sdk.test","pool":"n1","device":"d0"})");
+  gpu.result =
+      Json::parse(R"({"request":"gpu","driver":"gpu.sdk.test","pool":"n1","device":"d0"})");
   gpu.pool = "n1";
   gpu.device = "d0";
   gpu.request = "gpu";
   gpu.identity = "pci-0000:17:00.0";
   gpu.exclusion_keys = {{"card-0", "whole"}};
-  gpu.consumes_counters = Json::parse(R"([{"counterSet":"card-0","counters":{"memory":{"value":"40Gi"}}}])");
+  gpu.consumes_counters =
+      Json::parse(R"([{"counterSet":"card-0","counters":{"memory":{"value":"40Gi"}}}])");
   gpu.configs = Json::parse(
       R"([{"source":"FromClaim","request":"gpu","parameters":{"apiVersion":"gpu.sdk.test/v1","kind":"Config","sharing":{"mode":"x"}}}])");
   gpu.edits = Json::parse(R"({"deviceNodes":[{"path":"/dev/fake0"}]})");

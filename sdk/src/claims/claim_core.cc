@@ -11,13 +11,7 @@
 #include "dra/observe/metrics.h"
 
 namespace dra::claims {
-namespace {
-
 using records::Record;
-
-bool IsEmpty(const Json& edits) { return edits.is_null() || (edits.is_object() && edits.empty()); }
-
-}  // namespace
 
 ClaimCore::ClaimCore(Options options_in, Dependencies dependencies)
     : options(std::move(options_in)),
@@ -104,9 +98,9 @@ std::vector<CdiDevice> ClaimCore::CdiDevices(const Record& record) {
 }
 
 bool ClaimCore::NothingToInject(const Record& record) {
-  return IsEmpty(record.claim_edits) &&
+  return NoEdits(record.claim_edits) &&
          std::all_of(record.devices.begin(), record.devices.end(),
-                     [](const records::RecordDevice& device) { return IsEmpty(device.edits); });
+                     [](const records::RecordDevice& device) { return NoEdits(device.edits); });
 }
 
 absl::StatusOr<ClaimTable::CdiIds> ClaimCore::EnsureCdi(const Record& record, bool may_match) {
@@ -205,6 +199,8 @@ void ClaimCore::Warn(const loader::ClaimIdentity& claim, absl::string_view reaso
 std::string ClaimText(const loader::ClaimIdentity& claim) {
   return absl::StrCat("claim ", claim.namespace_name, "/", claim.name, " (uid ", claim.uid, ")");
 }
+
+bool NoEdits(const Json& edits) { return edits.is_null() || (edits.is_object() && edits.empty()); }
 
 bool MayPass(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||

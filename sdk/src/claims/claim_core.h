@@ -78,6 +78,9 @@ class ClaimCore {
 // "claim ns1/c1 (uid U1)".
 std::string ClaimText(const loader::ClaimIdentity& claim);
 
+// True for CDI containerEdits that change nothing.
+bool NoEdits(const Json& edits);
+
 // True for failures that may pass by themselves within a call.
 bool MayPass(const absl::Status& status);
 // 100 ms, doubled with each failure, at most 2 s.

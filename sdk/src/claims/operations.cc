@@ -169,6 +169,7 @@ void Operations::Finish(const std::shared_ptr<Operation>& operation, const Outco
     }
     ++answering_;
   }
+  Released();  // of its locks at least
   for (const auto& waiter : waiters) waiter->Give(outcome);
   {
     const absl::MutexLock lock(&mutex_);

@@ -12,13 +12,11 @@ namespace {
 using records::Phase;
 using records::Record;
 
-bool IsEmpty(const Json& edits) { return edits.is_null() || (edits.is_object() && edits.empty()); }
-
 // The first device that a container would get nothing of; "" if there is none.
 std::string DeviceWithoutEdits(const Record& draft, const loader::PrepareResult& result) {
-  if (!IsEmpty(result.claim_edits)) return "";
+  if (!NoEdits(result.claim_edits)) return "";
   for (size_t i = 0; i < result.devices.size(); ++i) {
-    if (IsEmpty(result.devices[i].edits)) {
+    if (NoEdits(result.devices[i].edits)) {
       return absl::StrCat(draft.devices[i].pool, "/", draft.devices[i].device);
     }
   }

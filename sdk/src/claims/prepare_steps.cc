@@ -45,6 +45,27 @@ Step WaitForLock(const PrepareWork& work, const absl::Status& status,
                     });
 }
 
+// After a wait for a lock, however short: whether the claim is still what this attempt works on. nullopt: it is.
+std::optional<Step> ReadAgain(PrepareWork& work, const std::string& digest) {
+  constexpr absl::Duration kLimit = absl::Seconds(5);  // the locks are held meanwhile
+  absl::StatusOr<resource::ResourceClaim> claim =
+      work.core->deps.claims->GetClaim(work.claim.namespace_name, work.claim.name,
+                                       Call::WithTimeout(kLimit, work.operation->stop.get_token()));
+  if (!claim.ok()) {
+    const absl::Status failed =
+        Annotate(claim.status(), absl::StrCat(work.context, ": read the claim"));
+    if (MayPass(failed)) return Step::Wait(failed, Backoff(work.operation->failures++));
+    return Step::Done(failed);
+  }
+  const absl::Status right = CheckClaim(work.operation->claim, *claim);
+  if (!right.ok()) return Step::Done(Annotate(right, work.context));
+  if (resource::AllocationDigest(*claim, work.core->options.driver_name) == digest)
+    return std::nullopt;
+  return Step::Wait(
+      absl::UnavailableError(absl::StrCat(work.context, ": the allocation has just changed")),
+      absl::ZeroDuration());
+}
+
 // The answer of a claim that is prepared already: no hook, the same bytes (PRP-10), and the CDI file in place
 // whatever happened to it (CKP-06).
 Step AnswerAgain(PrepareWork& work) {
@@ -155,9 +176,13 @@ Step AttemptPrepare(ClaimCore& core, Operation& operation) {
   }
   const std::string digest = resource::AllocationDigest(work.claim, core.options.driver_name);
 
+  const Call at_once = Call::WithTimeout(absl::ZeroDuration(), stop);
   const Call lock_call = Call::WithTimeout(kLockPatience, stop);
-  absl::StatusOr<records::OperationLock> lock =
-      core.locks.LockClaim(operation.claim.uid, lock_call);
+  absl::StatusOr<records::OperationLock> lock = core.locks.LockClaim(operation.claim.uid, at_once);
+  if (absl::IsUnavailable(lock.status())) {
+    lock = core.locks.LockClaim(operation.claim.uid, lock_call);
+    work.waited = true;
+  }
   if (!lock.ok()) return WaitForLock(work, lock.status(), {});
   work.lock = *std::move(lock);
   absl::StatusOr<std::optional<Record>> old = core.LoadOrQuarantine(operation.claim);
@@ -197,8 +222,16 @@ Step AttemptPrepare(ClaimCore& core, Operation& operation) {
     for (const std::string& key : KeysOfRecord(core, *work.old)) keys.insert(key);
   }
   work.keys.assign(keys.begin(), keys.end());
-  const absl::Status locked = work.lock.LockKeys(work.keys, lock_call);
+  absl::Status locked = work.lock.LockKeys(work.keys, at_once);
+  if (absl::IsUnavailable(locked)) {
+    locked = work.lock.LockKeys(work.keys, lock_call);
+    work.waited = true;
+  }
   if (!locked.ok()) return WaitForLock(work, locked, work.keys);
+  if (work.waited) {
+    std::optional<Step> changed = ReadAgain(work, digest);
+    if (changed.has_value()) return *std::move(changed);
+  }
 
   if (work.old.has_value() && !work.keeps_old) {
     const absl::Status undone = UndoOld(work);

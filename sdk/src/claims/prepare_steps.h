@@ -30,6 +30,7 @@ struct PrepareWork {
   records::HoldLimits limits;
   std::vector<std::string> keys;  // of the draft and of the record there is
   records::OperationLock lock;
+  bool waited = false;  // for a lock: then the claim is read again before the backend is called
   std::string context;
 };
 

@@ -10,7 +10,7 @@
 namespace dra::records {
 namespace {
 
-absl::Status CheckUid(absl::string_view claim_uid) {
+absl::Status CheckDirectoryName(absl::string_view claim_uid) {
   if (IsSafeFileId(claim_uid)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("claim uid \"", claim_uid, "\" may name no directory"));
@@ -34,7 +34,7 @@ std::string ClaimFiles::SharedDirectory(absl::string_view name) const {
 }
 
 absl::StatusOr<std::string> ClaimFiles::ClaimDirectory(absl::string_view claim_uid) {
-  DRA_RETURN_IF_ERROR(CheckUid(claim_uid));
+  DRA_RETURN_IF_ERROR(CheckDirectoryName(claim_uid));
   const std::string path = JoinPath(files_, claim_uid);
   DRA_RETURN_IF_ERROR(MakeDirectories(*fs_, path, 0700));
   return path;
@@ -42,7 +42,7 @@ absl::StatusOr<std::string> ClaimFiles::ClaimDirectory(absl::string_view claim_u
 
 absl::StatusOr<std::string> ClaimFiles::AddShared(absl::string_view claim_uid,
                                                   absl::string_view bytes, const Call& call) {
-  DRA_RETURN_IF_ERROR(CheckUid(claim_uid));
+  DRA_RETURN_IF_ERROR(CheckDirectoryName(claim_uid));
   const std::string name = SharedName(bytes);
   DRA_ASSIGN_OR_RETURN(const OperationLock lock, locks_->LockKey(SharedKey(name), call));
   const std::string directory = SharedDirectory(name);
@@ -62,7 +62,7 @@ absl::StatusOr<std::string> ClaimFiles::AddShared(absl::string_view claim_uid,
 
 absl::Status ClaimFiles::Remove(absl::string_view claim_uid,
                                 const std::vector<std::string>& shared_names, const Call& call) {
-  DRA_RETURN_IF_ERROR(CheckUid(claim_uid));
+  DRA_RETURN_IF_ERROR(CheckDirectoryName(claim_uid));
   absl::Status first = RemoveTree(*fs_, JoinPath(files_, claim_uid));
   for (const std::string& name : shared_names) {
     if (!IsSafeFileId(name)) continue;

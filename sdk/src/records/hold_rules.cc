@@ -69,7 +69,7 @@ class Sum {
   void Add(const std::string& text) {
     const absl::StatusOr<Quantity> amount = Quantity::Parse(text);
     if (amount.ok()) {
-      total_ = total_ + *amount;
+      total_ = *amount + total_;  // in the notation of what was added last
     } else {
       bad_ = text;
     }
