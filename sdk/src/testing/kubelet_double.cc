@@ -339,6 +339,20 @@ bool FakeKubelet::WaitForPlugins(absl::string_view driver, int count,
   }
 }
 
+bool FakeKubelet::WaitForConnected(absl::string_view driver, int count,
+                                   absl::Duration patience) const {
+  const absl::Time until = absl::Now() + patience;
+  absl::MutexLock lock(&state_->mutex);
+  for (;;) {
+    int connected = 0;
+    for (const State::PluginPtr& plugin : state_->plugins) {
+      connected += plugin->info.driver == driver && plugin->info.connected ? 1 : 0;
+    }
+    if (connected == count) return true;
+    if (state_->changed.WaitWithDeadline(&state_->mutex, until)) return false;
+  }
+}
+
 std::vector<std::string> FakeKubelet::RegistrationErrors() const {
   absl::MutexLock lock(&state_->mutex);
   return state_->errors;

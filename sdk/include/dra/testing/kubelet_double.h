@@ -95,6 +95,9 @@ class FakeKubelet {
   bool WaitForPlugin(absl::string_view driver, absl::Duration patience = absl::Seconds(15)) const;
   bool WaitForPlugins(absl::string_view driver, int count,
                       absl::Duration patience = absl::Seconds(15)) const;
+  // Waits until so many endpoints of the driver are registered and connected.
+  bool WaitForConnected(absl::string_view driver, int count,
+                        absl::Duration patience = absl::Seconds(15)) const;
   // Registration attempts that failed, "<socket>: <why>", oldest first.
   std::vector<std::string> RegistrationErrors() const;
   bool WaitForRegistrationError(absl::Duration patience = absl::Seconds(15)) const;
