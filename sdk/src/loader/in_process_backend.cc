@@ -9,6 +9,7 @@
 #include "dra/base/status.h"
 #include "loader/collectors.h"
 #include "loader/hook_args.h"
+#include "loader/keep_forever.h"
 #include "loader/manifest.h"
 #include "loader/payload.h"
 #include "nlohmann/json.hpp"
@@ -192,6 +193,8 @@ void InProcessBackend::Destroy() {
     const dra_host* table = instance.host->table();
     table->log(table->ctx, static_cast<int32_t>(LogLevel::kWarn), View(text));
   }
+  // Still reachable: left on purpose, not leaked.
+  if (!destroyed.ok()) KeepForever(std::make_unique<Instance>(instance));
   instance.host->Detach();
   const std::lock_guard lock(mutex_);
   instance_.reset();
