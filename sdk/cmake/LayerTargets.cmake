@@ -26,6 +26,9 @@ function(dra_add_layer layer)
   target_link_libraries(dra_${layer} PUBLIC ${arg_USES} ${arg_PUBLIC} PRIVATE $<BUILD_INTERFACE:dra::warnings> ${arg_PRIVATE})
 endfunction()
 
+# Every test program that has the label "threaded": what the TSan run builds.
+add_custom_target(threaded_tests)
+
 # dra_add_test(<name> SOURCES <file>... LINK <target>... [LABELS <label>...] [DEFINES <X=Y>...])
 # One gtest program; each TEST in it is one ctest test.
 function(dra_add_test name)
@@ -35,5 +38,8 @@ function(dra_add_test name)
   target_compile_features(${name} PRIVATE cxx_std_20)
   target_compile_definitions(${name} PRIVATE DRA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ${arg_DEFINES})
   target_link_libraries(${name} PRIVATE ${arg_LINK} dra::warnings GTest::gmock GTest::gtest GTest::gtest_main)
+  if("threaded" IN_LIST arg_LABELS)
+    add_dependencies(threaded_tests ${name})
+  endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120 LABELS "${arg_LABELS}")
 endfunction()

@@ -64,7 +64,7 @@ class FileSystem {
 // The kernel's file system.
 class PosixFileSystem final : public FileSystem {
  public:
-  absl::StatusOr<std::string> ReadFile(absl::string_view path, uint64_t max_bytes) override;
+  absl::StatusOr<std::string> ReadFile(absl::string_view path, uint64_t max_bytes = 64u << 20) override;
   absl::Status CreateFile(absl::string_view path, absl::string_view contents, uint32_t mode,
                           bool sync) override;
   absl::Status Rename(absl::string_view from, absl::string_view to) override;
@@ -73,7 +73,7 @@ class PosixFileSystem final : public FileSystem {
   absl::Status MakeDirectory(absl::string_view path, uint32_t mode) override;
   absl::StatusOr<std::vector<std::string>> List(absl::string_view path) override;
   absl::Status SyncDirectory(absl::string_view path) override;
-  absl::StatusOr<FileInfo> Stat(absl::string_view path, bool follow) override;
+  absl::StatusOr<FileInfo> Stat(absl::string_view path, bool follow = false) override;
   absl::StatusOr<std::string> ReadLink(absl::string_view path) override;
 };
 

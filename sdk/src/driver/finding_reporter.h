@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "dra/base/logger.h"
+#include "dra/inventory/inventory.h"
+#include "dra/observe/events.h"
+#include "dra/observe/metrics.h"
+
+namespace dra::driver {
+
+// Says what the inventory repaired, dropped or could not look at: each finding once in log and Event while it lasts,
+// and in the gauge dra_inventory_findings. Any thread.
+class FindingReporter {
+ public:
+  // events and metrics outlive this.
+  FindingReporter(std::string driver_name, std::string node_name, observe::EventRecorder* events,
+                  observe::Metrics* metrics, Logger logger);
+  void Report(const inventory::Snapshot& snapshot);
+
+ private:
+  const std::string driver_name_;
+  const std::string node_name_;
+  observe::EventRecorder* const events_;
+  observe::Metrics* const metrics_;
+  const Logger logger_;
+  absl::Mutex mutex_;
+  std::vector<inventory::Finding> reported_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dra::driver

@@ -1,0 +1,305 @@
+#include "dra/driver/node_driver.h"
+
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "dra/base/status.h"
+#include "dra/claims/claim_manager.h"
+#include "dra/inventory/inventory.h"
+#include "dra/kubelet/plugin_server.h"
+#include "dra/loader/loader.h"
+#include "dra/publisher/publisher.h"
+#include "dra/status/device_status_writer.h"
+#include "driver/adapters.h"
+#include "driver/backend_supervisor.h"
+#include "driver/finding_reporter.h"
+#include "driver/status_report.h"
+
+namespace dra::driver {
+namespace {
+
+// A temporary CDI file that is younger may be one that another instance is writing.
+constexpr absl::Duration kStaleTemporary = absl::Minutes(1);
+constexpr absl::Duration kStartRetry = absl::Seconds(5);
+// How often the set of held devices is looked at after an unprepare; a burst of them is one look.
+constexpr absl::Duration kHeldCheck = absl::Seconds(1);
+
+std::vector<kubelet::DeviceHealth> KubeletHealth(const inventory::Snapshot& snapshot) {
+  std::vector<kubelet::DeviceHealth> devices;
+  for (const inventory::Pool& pool : snapshot.pools) {
+    for (const std::shared_ptr<const inventory::Device>& device : pool.devices) {
+      kubelet::Health health = kubelet::Health::kUnknown;
+      if (device->health.state == loader::HealthState::kHealthy) health = kubelet::Health::kHealthy;
+      if (device->health.state == loader::HealthState::kUnhealthy)
+        health = kubelet::Health::kUnhealthy;
+      devices.push_back(
+          {pool.name, device->name, health, device->health_since, device->health.message});
+    }
+  }
+  return devices;
+}
+
+bool LeansOnHolders(const inventory::Snapshot& snapshot) {
+  for (const inventory::Pool& pool : snapshot.pools) {
+    for (const std::shared_ptr<const inventory::Device>& device : pool.devices) {
+      if (device->gone || device->withheld) return true;
+    }
+  }
+  return false;
+}
+
+class NodeDriverImpl final : public NodeDriver {
+ public:
+  NodeDriverImpl(const DaemonConfig& daemon, DriverConfig config, Environment environment)
+      : daemon_(daemon),
+        config_(std::move(config)),
+        environment_(std::move(environment)),
+        logger_(environment_.logger.With({{"driver", config_.name}})),
+        library_(daemon.LibraryPath(config_)),
+        host_(logger_),
+        findings_(config_.name, daemon.node_name, environment_.events, environment_.metrics,
+                  logger_) {}
+
+  ~NodeDriverImpl() override { Stop(absl::ZeroDuration()); }
+
+  void Start() override {
+    main_thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
+  }
+
+  void Stop(absl::Duration grace) override {
+    main_thread_.request_stop();
+    if (main_thread_.joinable()) main_thread_.join();
+    if (stopped_.exchange(true)) return;
+    // The kubelet sends nothing more, then what runs may end, then what feeds it.
+    if (server_ != nullptr) server_->Shutdown(grace);
+    if (claims_ != nullptr) claims_->Shutdown(grace);
+    if (publisher_ != nullptr) publisher_->Stop();
+    if (supervisor_ != nullptr) supervisor_->Stop();
+    if (backend_ != nullptr) backend_->Destroy();
+    host_.Disconnect();
+  }
+
+  std::vector<observe::Condition> Conditions() const override {
+    const absl::MutexLock lock(&mutex_);
+    std::vector<observe::Condition> conditions;
+    conditions.push_back({config_.name, "loaded", started_, start_error_});
+    if (!started_) return conditions;
+    const kubelet::RegistrationState registration = server_->State();
+    conditions.push_back({config_.name, "registered", registration.registered,
+                          registration.error.empty()
+                              ? "the kubelet has not registered this driver yet"
+                              : registration.error});
+    const publisher::State published = publisher_->GetState();
+    conditions.push_back(
+        {config_.name, "published", published.published,
+         published.error.empty() ? "the stored slices are not complete yet" : published.error});
+    const BackendSupervisor::State backend = supervisor_->GetState();
+    conditions.push_back({config_.name, "backend", backend.alive,
+                          backend.error.empty() ? "not created yet" : backend.error});
+    return conditions;
+  }
+
+  Json Status() const override {
+    const absl::MutexLock lock(&mutex_);
+    if (!started_) return NotStartedStatus(config_.name, library_, start_error_);
+    return DriverStatus({config_.name, backend_->Description(), backend_->GetManifest(),
+                         supervisor_->GetState(), server_->State(), publisher_->GetState(),
+                         *inventory_->Get(), claims_->Claims()});
+  }
+
+ private:
+  void Run(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const absl::Status started = StartParts();
+      {
+        const absl::MutexLock lock(&mutex_);
+        if (!started.ok() && start_error_ != started.message()) {
+          logger_.Error("driver did not start, will be tried again",
+                        {{"error", started.ToString()}});
+        }
+        started_ = started.ok();
+        start_error_ = std::string(started.message());
+      }
+      if (started.ok()) break;
+      if (!environment_.clock->Sleep(kStartRetry, stop)) return;
+    }
+    if (stop.stop_requested()) return;
+    Call call;
+    call.stop = stop;
+    claims_->Restore(call);
+    WatchHeldDevices(stop);
+  }
+
+  // Repeatable: what was made by an earlier try stays.
+  absl::Status StartParts() {
+    if (backend_ == nullptr) {
+      DRA_ASSIGN_OR_RETURN(backend_, loader::LoadBackend(library_));
+    }
+    const absl::StatusOr<loader::Manifest> manifest = backend_->GetManifest();
+    if (inventory_ == nullptr) MakeInventory(manifest.ok() && manifest->never_tainted);
+    if (claims_ == nullptr) DRA_RETURN_IF_ERROR(MakeClaims());
+    if (server_ == nullptr)
+      DRA_RETURN_IF_ERROR(MakeServer(manifest.ok() && manifest->reports_health));
+    DRA_RETURN_IF_ERROR(server_->Start());
+    publisher_->Start();
+    supervisor_->Start();
+    return absl::OkStatus();
+  }
+
+  void MakeInventory(bool never_tainted) {
+    inventory::Options options;
+    options.driver_name = config_.name;
+    options.node_name = daemon_.node_name;
+    options.never_tainted = never_tainted;
+    inventory_ = std::make_unique<inventory::Inventory>(options, environment_.clock, logger_);
+
+    publisher::Options publish;
+    publish.driver_name = config_.name;
+    publish.node_name = daemon_.node_name;
+    publish.never_tainted = never_tainted;
+    publisher_ = publisher::Publisher::Create(
+        publish, environment_.api, environment_.clock, environment_.events, environment_.metrics,
+        logger_,
+        [this](const loader::ServerFields& fields) { supervisor_->SetServerFields(fields); });
+
+    BackendSupervisor::Options supervise;
+    supervise.driver_name = config_.name;
+    supervise.backend_config = DumpJson(config_.backend_config);
+    supervise.discover_interval = config_.discover_interval;
+    supervise.health_interval = config_.health_interval;
+    supervisor_ = std::make_unique<BackendSupervisor>(
+        supervise, backend_.get(), &host_, inventory_.get(), environment_.clock,
+        environment_.metrics, logger_,
+        BackendSupervisor::Callbacks{[this](const loader::Manifest& manifest) {
+                                       server_->SetHealthAdvertised(manifest.reports_health);
+                                     },
+                                     [this](std::shared_ptr<const inventory::Snapshot> snapshot) {
+                                       OnSnapshot(std::move(snapshot));
+                                     },
+                                     [this] { return claims_->HeldDevices(); }});
+  }
+
+  absl::Status MakeClaims() {
+    if (reader_ == nullptr) {
+      reader_ = std::make_unique<ApiClaimReader>(environment_.api);
+      catalog_ = std::make_unique<InventoryCatalog>(inventory_.get(), supervisor_.get());
+      cdi_ = std::make_unique<ClaimCdiFiles>(environment_.fs, daemon_.cdi_directory, config_.name);
+      if (config_.device_status) {
+        status_writer_ = status::DeviceStatusWriter::Create(environment_.api, environment_.clock,
+                                                            logger_, config_.name);
+      }
+      status_ = std::make_unique<StatusSink>(status_writer_.get());
+    }
+    claims::Options options;
+    options.driver_name = config_.name;
+    options.data_directory = JoinPath(JoinPath(daemon_.kubelet_root, "plugins"), config_.name);
+    options.boot_id = environment_.boot_id;
+    options.prepare_threads = config_.prepare_threads;
+    options.unprepare_threads = config_.unprepare_threads;
+    claims::Dependencies dependencies;
+    dependencies.fs = environment_.fs;
+    dependencies.clock = environment_.clock;
+    dependencies.claims = reader_.get();
+    dependencies.devices = catalog_.get();
+    dependencies.cdi = cdi_.get();
+    dependencies.status = status_.get();
+    dependencies.backend = backend_.get();
+    dependencies.events = environment_.events;
+    dependencies.metrics = environment_.metrics;
+    dependencies.logger = logger_;
+    DRA_ASSIGN_OR_RETURN(claims_,
+                         claims::ClaimManager::Create(std::move(options), std::move(dependencies)));
+    host_.Connect(claims_, supervisor_.get());
+    const absl::Status cleaned =
+        cdi_->RemoveTemporaries(environment_.clock->Now() - kStaleTemporary);
+    if (!cleaned.ok() && !absl::IsNotFound(cleaned)) {
+      logger_.Warn("left-over temporary CDI files stay", {{"error", cleaned.ToString()}});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MakeServer(bool health) {
+    calls_ = std::make_unique<ClaimCalls>(claims_.get(), [this] { held_changed_ = true; });
+    kubelet::Options options;
+    options.driver_name = config_.name;
+    options.kubelet_root = daemon_.kubelet_root;
+    options.pod_uid = daemon_.pod_uid;
+    options.health = health;
+    DRA_ASSIGN_OR_RETURN(server_,
+                         kubelet::PluginServer::Create(options, calls_.get(), environment_.clock,
+                                                       environment_.metrics, logger_));
+    // A kubelet that registers us may just have started, and a kubelet that starts deletes this node's slices.
+    server_->OnRegistered([this] { publisher_->Resync(); });
+    return absl::OkStatus();
+  }
+
+  void OnSnapshot(std::shared_ptr<const inventory::Snapshot> snapshot) {
+    findings_.Report(*snapshot);
+    if (snapshot->known) {
+      leans_on_holders_ = LeansOnHolders(*snapshot);
+      if (leans_on_holders_) publisher_->SetHeld(claims_->HeldDevices());
+      const absl::StatusOr<loader::Manifest> manifest = backend_->GetManifest();
+      if (manifest.ok() && manifest->reports_health) server_->SetHealth(KubeletHealth(*snapshot));
+    }
+    publisher_->SetInventory(std::move(snapshot));
+  }
+
+  // A device that is published only because a claim holds it goes when the claim does. And a library that was replaced
+  // on disk is said once: the old code runs on until a restart (PLG-10).
+  void WatchHeldDevices(const std::stop_token& stop) {
+    bool library_changed = false;
+    while (environment_.clock->Sleep(kHeldCheck, stop)) {
+      const absl::Status unchanged = loader::CheckUnchanged(*backend_);
+      if (!unchanged.ok() && !library_changed) {
+        logger_.Warn("restart to run the new library",
+                     {{"error", std::string(unchanged.message())}});
+      }
+      library_changed = !unchanged.ok();
+      if (!held_changed_.exchange(false) || !leans_on_holders_) continue;
+      publisher_->SetHeld(claims_->HeldDevices());
+      supervisor_->RequestDiscovery();
+    }
+  }
+
+  const DaemonConfig daemon_;
+  const DriverConfig config_;
+  const Environment environment_;
+  const Logger logger_;
+  const std::string library_;
+
+  // In order of construction; each is set once, before started_, by the main thread.
+  HostAdapter host_;
+  FindingReporter findings_;
+  std::unique_ptr<loader::BackendHandle> backend_;
+  std::unique_ptr<inventory::Inventory> inventory_;
+  std::unique_ptr<publisher::Publisher> publisher_;
+  std::unique_ptr<BackendSupervisor> supervisor_;
+  std::unique_ptr<ApiClaimReader> reader_;
+  std::unique_ptr<InventoryCatalog> catalog_;
+  std::unique_ptr<ClaimCdiFiles> cdi_;
+  std::unique_ptr<status::DeviceStatusWriter> status_writer_;
+  std::unique_ptr<StatusSink> status_;
+  std::shared_ptr<claims::ClaimManager> claims_;
+  std::unique_ptr<ClaimCalls> calls_;
+  std::unique_ptr<kubelet::PluginServer> server_;
+
+  std::atomic<bool> held_changed_ = false;
+  std::atomic<bool> leans_on_holders_ = false;
+  std::atomic<bool> stopped_ = false;
+  mutable absl::Mutex mutex_;
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string start_error_ ABSL_GUARDED_BY(mutex_) = "starting";
+  std::jthread main_thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<NodeDriver> NodeDriver::Create(const DaemonConfig& daemon, DriverConfig config,
+                                               Environment environment) {
+  return std::make_unique<NodeDriverImpl>(daemon, std::move(config), std::move(environment));
+}
+
+}  // namespace dra::driver

@@ -1,0 +1,47 @@
+#include "dra/base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "absl/synchronization/notification.h"
+
+namespace dra {
+namespace {
+
+TEST(ThreadPool, RunsWhatIsQueuedBeforeItEnds) {
+  std::atomic<int> ran = 0;
+  {
+    ThreadPool pool(3);
+    for (int i = 0; i < 100; ++i) pool.Submit([&ran] { ++ran; });
+  }
+  EXPECT_EQ(ran, 100);
+}
+
+TEST(ThreadPool, AWaitingFunctionHoldsOnlyItsOwnThread) {
+  ThreadPool pool(2);
+  absl::Notification release;
+  absl::Notification other_ran;
+  pool.Submit([&] { release.WaitForNotification(); });
+  pool.Submit([&] { other_ran.Notify(); });
+  EXPECT_TRUE(other_ran.WaitForNotificationWithTimeout(absl::Seconds(30)));
+  release.Notify();
+}
+
+TEST(ThreadPool, QueuedCountsWhatWaitsForAThread) {
+  ThreadPool pool(1);
+  absl::Notification release;
+  absl::Notification running;
+  pool.Submit([&] {
+    running.Notify();
+    release.WaitForNotification();
+  });
+  ASSERT_TRUE(running.WaitForNotificationWithTimeout(absl::Seconds(30)));
+  pool.Submit([] {});
+  pool.Submit([] {});
+  EXPECT_EQ(pool.Queued(), 2u);
+  release.Notify();
+}
+
+}  // namespace
+}  // namespace dra
