@@ -26,6 +26,16 @@ function(dra_add_layer layer)
   target_link_libraries(dra_${layer} PUBLIC ${arg_USES} ${arg_PUBLIC} PRIVATE $<BUILD_INTERFACE:dra::warnings> ${arg_PRIVATE})
 endfunction()
 
+# Under ThreadSanitizer every test program gets test/support/tsan_absl_mutex.cc, which makes abseil's locks visible.
+if(DRA_SANITIZE MATCHES "thread")
+  add_library(dra_tsan_locks OBJECT "${PROJECT_SOURCE_DIR}/test/support/tsan_absl_mutex.cc")
+  target_link_libraries(dra_tsan_locks PUBLIC absl::synchronization)
+  target_compile_features(dra_tsan_locks PUBLIC cxx_std_20)
+  file(STRINGS "${PROJECT_SOURCE_DIR}/test/support/tsan_wrapped_symbols.txt" wrapped_symbols)
+  list(TRANSFORM wrapped_symbols PREPEND "LINKER:--wrap=")
+  target_link_options(dra_tsan_locks INTERFACE ${wrapped_symbols})
+endif()
+
 # Every test program that has the label "threaded": what the TSan run builds.
 add_custom_target(threaded_tests)
 
@@ -38,6 +48,10 @@ function(dra_add_test name)
   target_compile_features(${name} PRIVATE cxx_std_20)
   target_compile_definitions(${name} PRIVATE DRA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ${arg_DEFINES})
   target_link_libraries(${name} PRIVATE ${arg_LINK} dra::warnings GTest::gmock GTest::gtest GTest::gtest_main)
+  if(TARGET dra_tsan_locks)
+    target_link_libraries(${name} PRIVATE dra_tsan_locks)
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:dra_tsan_locks>)
+  endif()
   if("threaded" IN_LIST arg_LABELS)
     add_dependencies(threaded_tests ${name})
   endif()

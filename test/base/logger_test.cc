@@ -27,6 +27,14 @@ TEST(Logger, WritesOneLineWithFieldsInOrder) {
       << lines[0];
 }
 
+TEST(Logger, ShowsAFieldOnceHoweverManyLayersAddIt) {
+  std::vector<std::string> lines;
+  const Logger logger = Logger::ToFunction(LogLevel::kInfo, LogFormat::kText, Keep, &lines);
+  logger.With({{"driver", "a"}}).With({{"driver", "b"}, {"pool", "p"}}).Info("text");
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("info text driver=b pool=p"), std::string::npos) << lines[0];
+}
+
 TEST(Logger, WritesJsonThatParses) {
   std::vector<std::string> lines;
   const Logger logger = Logger::ToFunction(LogLevel::kDebug, LogFormat::kJson, Keep, &lines);

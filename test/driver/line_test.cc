@@ -1,12 +1,14 @@
 // The whole line on real sockets: daemon, fake backend, API server double, kubelet double.
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <fstream>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "dra/base/unique_fd.h"
 #include "test/driver/node_fixture.h"
 
 namespace dra::driver {
@@ -335,6 +337,45 @@ TEST_F(Line, TwoDriversEachServeTheirOwnDevices) {
   EXPECT_THAT(first.devices.at(claim.uid), SizeIs(1));
   ASSERT_THAT(other.devices.at(claim.uid), SizeIs(1));
   EXPECT_EQ(other.devices.at(claim.uid)[0].device, "gpu-1");
+}
+
+// A GET over a plain socket: status line and body.
+std::string HttpGet(int port, const std::string& path) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
+    return "no connection";
+  const std::string request =
+      absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  if (::send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0) return "not sent";
+  std::string answer;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::recv(socket.get(), buffer, sizeof(buffer), 0)) > 0;) {
+    answer.append(buffer, static_cast<size_t>(got));
+  }
+  return answer;
+}
+
+TEST_F(Line, LivenessDependsOnNothingAndReadinessTellsTheTruth) {
+  StartApi();
+  api_->GoAway();
+  StartKubelet();
+  DaemonConfig config = Config();
+  config.http_address = "127.0.0.1:0";
+  StartDaemonWith(config);
+  ASSERT_TRUE(kubelet_->WaitForPlugin(kDriver, kPatience));
+  ASSERT_TRUE(WaitUntil([&] { return daemon_->http_port() != 0; }));
+  EXPECT_THAT(HttpGet(daemon_->http_port(), "/healthz"), HasSubstr(" 200 "));
+  const std::string not_ready = HttpGet(daemon_->http_port(), "/readyz");
+  EXPECT_THAT(not_ready, HasSubstr(" 503 "));
+  EXPECT_THAT(not_ready, HasSubstr("published"));
+  ASSERT_TRUE(api_->ComeBack().ok());
+  EXPECT_TRUE(WaitUntil(
+      [&] { return absl::StrContains(HttpGet(daemon_->http_port(), "/readyz"), " 200 "); }));
+  EXPECT_THAT(HttpGet(daemon_->http_port(), "/metrics"), HasSubstr("dra_devices{"));
 }
 
 // REG-06: another kubelet root is one setting; a root that is none is an error with the path.

@@ -48,7 +48,8 @@ DaemonConfig NodeFixture::Config(Json backend_config) const {
   config.kubelet_root = directory_.Path("kubelet");
   config.cdi_directory = directory_.Path("cdi");
   config.kubeconfig = directory_.Path("kubeconfig");
-  config.http_address = "127.0.0.1:0";
+  config.http_address =
+      "";  // the HTTP library takes two seconds to stop; tests that want it set it
   config.status_socket = directory_.Path("status.sock");
   config.shutdown_grace = absl::Seconds(10);
   DriverConfig driver;

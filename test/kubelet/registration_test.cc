@@ -35,9 +35,13 @@ bool Exists(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0;
 }
 
-uint64_t InodeOf(const std::string& path) {
+// Tells one file from the next at the same path, also when the next one gets the same inode; 0 if there is none.
+uint64_t FileMark(const std::string& path) {
   struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+  if (::lstat(path.c_str(), &info) != 0) return 0;
+  const auto changed = static_cast<uint64_t>(info.st_ctim.tv_sec) * 1'000'000'000u +
+                       static_cast<uint64_t>(info.st_ctim.tv_nsec);
+  return info.st_ino ^ (changed << 20u);
 }
 
 // A socket file that no process listens at, as a killed instance leaves it; or a listening one.
@@ -184,13 +188,13 @@ TEST_F(Reg03, WithOneNameTheOldInstanceLeavesTheNewOnesFilesAlone) {
   auto a = Started();
   const auto b = Started();
   const RegistrationState state = b->State();
-  const uint64_t inode = InodeOf(state.registration_socket);
+  const uint64_t inode = FileMark(state.registration_socket);
   PluginInfo info;
   // The old one has noticed, and does not fight for the name.
   EXPECT_TRUE(Eventually([&] { return lines.Count("leaving it to that one") == 2; }));
-  EXPECT_EQ(InodeOf(state.registration_socket), inode);
+  EXPECT_EQ(FileMark(state.registration_socket), inode);
   a->Shutdown(absl::Seconds(1));
-  EXPECT_EQ(InodeOf(state.registration_socket), inode);
+  EXPECT_EQ(FileMark(state.registration_socket), inode);
   EXPECT_TRUE(GetInfo(state.registration_socket, &info).ok());
   wire::NodePrepareResourcesResponse response;
   EXPECT_TRUE(Prepare(state.service_socket, Ask({"u1"}), &response).ok());
@@ -317,26 +321,26 @@ TEST_F(Registration, ARefusedSocketIsShownAnewUntilItIsAccepted) {
   options.registration_patience = absl::Seconds(3);  // a tenth of a second after a refusal
   const auto server = Started(options);
   const std::string socket = server->State().registration_socket;
-  const uint64_t first = InodeOf(socket);
+  const uint64_t first = FileMark(socket);
   Notify(socket, false, "endpoint is already registered");
-  EXPECT_TRUE(Eventually([&] { return InodeOf(socket) != 0 && InodeOf(socket) != first; }));
+  EXPECT_TRUE(Eventually([&] { return FileMark(socket) != 0 && FileMark(socket) != first; }));
   std::atomic<int> registered = 0;
   server->OnRegistered([&] { ++registered; });
   Notify(socket, true);
   EXPECT_TRUE(Eventually([&] { return registered == 1; }));
-  const uint64_t accepted = InodeOf(socket);
+  const uint64_t accepted = FileMark(socket);
   Notify(socket, true);
   EXPECT_TRUE(Eventually([&] { return registered == 2; }));
-  EXPECT_EQ(InodeOf(socket), accepted);
+  EXPECT_EQ(FileMark(socket), accepted);
 }
 
 TEST_F(Registration, HealthThatAppearsLaterIsAdvertisedByRegisteringAnew) {
   const auto server = Started();
   const std::string socket = server->State().registration_socket;
   Notify(socket, true);
-  const uint64_t first = InodeOf(socket);
+  const uint64_t first = FileMark(socket);
   server->SetHealthAdvertised(true);
-  EXPECT_TRUE(Eventually([&] { return InodeOf(socket) != 0 && InodeOf(socket) != first; }));
+  EXPECT_TRUE(Eventually([&] { return FileMark(socket) != 0 && FileMark(socket) != first; }));
   EXPECT_FALSE(server->State().registered);
   PluginInfo info;
   ASSERT_TRUE(GetInfo(socket, &info).ok());

@@ -110,7 +110,7 @@ absl::StatusOr<Quantity> Consumption(const std::string& name, const Json& capaci
     if (const Json* step = Find(*range, "step"); step != nullptr) {
       const int64_t size = std::max<int64_t>(ToQuantity(*step).Value(), 1);
       const int64_t over = quantity.Value() - min.Value();
-      quantity = Quantity::FromInt(min.Value() + (over + size - 1) / size * size);
+      quantity = min + Quantity::FromInt((over + size - 1) / size * size);
     }
     if (const Json* max = Find(*range, "max"); max != nullptr && quantity > ToQuantity(*max)) {
       return absl::OutOfRangeError(absl::StrCat(name, " is at most ", ToQuantity(*max).ToString()));

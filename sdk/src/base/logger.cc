@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
@@ -95,8 +96,16 @@ Logger Logger::ToFunction(LogLevel level, LogFormat format,
 
 Logger Logger::With(Fields fields) const {
   Logger logger = *this;
-  for (const Field& field : fields)
-    logger.fields_.emplace_back(std::string(field.first), field.second);
+  for (const Field& field : fields) {
+    // A layer that adds what its caller has added already does not show it twice.
+    const auto same = std::find_if(logger.fields_.begin(), logger.fields_.end(),
+                                   [&](const auto& known) { return known.first == field.first; });
+    if (same == logger.fields_.end()) {
+      logger.fields_.emplace_back(std::string(field.first), field.second);
+    } else {
+      same->second = field.second;
+    }
+  }
   return logger;
 }
 

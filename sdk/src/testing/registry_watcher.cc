@@ -39,8 +39,11 @@ RegistryWatcher::~RegistryWatcher() {
 }
 
 void RegistryWatcher::AddTree(const std::string& directory) {
-  const int watch =
-      inotify_add_watch(inotify_.get(), directory.c_str(), IN_CREATE | IN_DELETE | IN_ONLYDIR);
+  const int watch = inotify_add_watch(
+      inotify_.get(), directory.c_str(),
+      // fsnotify calls a move into the directory a create, and does not report one out of it as a
+      // removal; a real kubelet 1.37.2 registers sockets that were renamed into place.
+      IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR);
   if (watch < 0) return;
   directories_[watch] = directory;
   // Listed after the watch is set: a socket that appears in between is seen twice, which Consider sorts out.
