@@ -15,9 +15,10 @@ run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${prefix}" --component Run
 file(COPY "${WORK}/acme/dra-backend-acme.so" "${WORK}/plain-c/dra-backend-plain-c.so" DESTINATION "${WORK}/backends")
 
 run("${prefix}/bin/dra-driver" --list-backends --backend-directory "${WORK}/backends")
+set(listed "${output}")
 foreach(name acme plain-c)
-  if(NOT output MATCHES "dra-backend-${name}\\.so\tusable")
-    message(FATAL_ERROR "dra-backend-${name}.so is not listed as usable:\n${output}")
+  if(NOT listed MATCHES "dra-backend-${name}\\.so\tusable")
+    message(FATAL_ERROR "dra-backend-${name}.so is not listed as usable:\n${listed}")
   endif()
   run("${prefix}/bin/dra-sandbox" run --backend "${WORK}/backends/dra-backend-${name}.so" --driver "${name}.example.com"
       --apply "${SOURCE}/test/install/one-device-pod.yaml")
