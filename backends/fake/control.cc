@@ -114,7 +114,7 @@ void ReadCard(JsonReader& reader, const std::string& card, ControlState& state) 
   }
 }
 
-ControlledHealth ReadHealth(JsonReader& reader) {
+ControlledHealth ReadControlledHealth(JsonReader& reader) {
   ControlledHealth health;
   health.state = reader.Enum<const char*>(
       "state", {{"healthy", "healthy"}, {"unhealthy", "unhealthy"}, {"unknown", "unknown"}});
@@ -125,7 +125,7 @@ ControlledHealth ReadHealth(JsonReader& reader) {
   return health;
 }
 
-ControlState Parse(const std::string& text, const std::string& file) {
+ControlState ParseControl(const std::string& text, const std::string& file) {
   ControlState state;
   const json document = dra::ParseStrictJson(text, file);
   JsonReader::Read(document, "", [&](JsonReader& reader) {
@@ -154,7 +154,7 @@ ControlState Parse(const std::string& text, const std::string& file) {
     const json health = reader.Optional<json>("health").value_or(json::object());
     for (const auto& [device, value] : health.items()) {
       JsonReader::Read(value, "health." + device, [&, &name = device](JsonReader& fields) {
-        state.health[name] = ReadHealth(fields);
+        state.health[name] = ReadControlledHealth(fields);
       });
     }
     state.partial = reader.Optional<std::string>("partial").value_or("");
@@ -175,7 +175,7 @@ std::shared_ptr<const ControlState> Control::Read() {
   const std::optional<std::string> text = stamp.empty() ? std::nullopt : ReadFileIfExists(file_);
   if (text) {
     try {
-      state = std::make_shared<const ControlState>(Parse(*text, file_));
+      state = std::make_shared<const ControlState>(ParseControl(*text, file_));
     } catch (const dra::BackendError& error) {
       throw dra::BackendError(error.code(), "control file " + file_ + ": " + error.what());
     }

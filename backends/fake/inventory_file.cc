@@ -67,7 +67,7 @@ FileDevice ReadDevice(JsonReader& reader) {
   return device;
 }
 
-FileContents Parse(const std::string& text, const std::string& path) {
+FileContents ParseInventory(const std::string& text, const std::string& path) {
   FileContents contents;
   const Json document = dra::ParseStrictJson(text, path);
   JsonReader::Read(document, "", [&](JsonReader& reader) {
@@ -122,7 +122,7 @@ std::shared_ptr<const FileContents> FileInventory::Read() {
   const std::optional<std::string> text = ReadFileIfExists(path_);
   if (!text) throw BackendError(DRA_UNAVAILABLE, "inventory file " + path_ + " is not there");
   try {
-    contents_ = std::make_shared<const FileContents>(Parse(*text, path_));
+    contents_ = std::make_shared<const FileContents>(ParseInventory(*text, path_));
   } catch (const BackendError& error) {
     throw BackendError(error.code(), "inventory file " + path_ + ": " + error.what());
   }

@@ -21,6 +21,8 @@
 // In-memory ports and a backend under a test's control, around a real ClaimManager over a real directory.
 namespace dra::claims {
 
+inline std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
 constexpr char kDriver[] = "gpu.sdk.test";
 inline constexpr absl::Duration kPatience = absl::Seconds(30);
 

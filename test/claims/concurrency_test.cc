@@ -14,8 +14,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
-
 // Holds a hook until the test lets it go.
 struct Latch {
   absl::Notification entered;

@@ -11,8 +11,6 @@ using testing::FileOperation;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
-
 std::string Bytes(const absl::StatusOr<std::vector<PreparedDevice>>& answer) {
   std::string text;
   if (!answer.ok()) return answer.status().ToString();

@@ -16,8 +16,6 @@ using testing::FileOperation;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
-
 void Overwrite(ClaimsRig& rig, const std::string& path, const std::string& text) {
   ASSERT_TRUE(WriteFileAtomically(rig.posix_, path, text, 0600, Durability::kVolatile).ok());
 }

@@ -17,10 +17,6 @@ namespace {
 
 constexpr absl::string_view kForeignVersion = "conformance.invalid/v1";
 
-std::string NameOf(const loader::DiscoveredDevice& device) {
-  return StringOr(device.device, "name");
-}
-
 std::vector<loader::DiscoveredDevice> SomeDevices(const Subject& subject) {
   const size_t count = std::min(subject.options->max_devices, subject.devices.size());
   return {subject.devices.begin(), subject.devices.begin() + static_cast<std::ptrdiff_t>(count)};

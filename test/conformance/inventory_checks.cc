@@ -18,10 +18,6 @@ namespace {
 // Numbers that the kernel or a driver gives anew at each start: selecting by them picks another device tomorrow.
 constexpr absl::string_view kVolatileNames[] = {"index", "minor", "ifindex", "number"};
 
-std::string NameOf(const loader::DiscoveredDevice& device) {
-  return StringOr(device.device, "name");
-}
-
 // Everything of one discovery, in an order of its own.
 Json Digest(const loader::DiscoverResult& result) {
   std::map<std::string, Json> sorted;

@@ -71,4 +71,8 @@ void CheckCancellation(Subject& subject, Findings& findings);
 absl::StatusOr<loader::DiscoverResult> DiscoverWith(loader::BackendHandle& backend,
                                                     loader::FieldSupport support);
 
+inline std::string NameOf(const loader::DiscoveredDevice& device) {
+  return StringOr(device.device, "name");
+}
+
 }  // namespace dra::conformance

@@ -33,8 +33,6 @@ class ManualClock final : public Clock {
   MonotonicTime now_{std::chrono::hours(1)};
 };
 
-Call Bounded() { return Call::WithTimeout(absl::Seconds(20)); }
-
 class CredentialsTest : public testing::Test {
  protected:
   std::unique_ptr<CredentialSource> Source() {

@@ -21,8 +21,6 @@ using testing::Not;
 
 constexpr char kNode[] = R"({"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","uid":"u"}})";
 
-Call Bounded() { return Call::WithTimeout(absl::Seconds(20)); }
-
 class HttpClientTest : public testing::Test {
  protected:
   std::unique_ptr<ApiClient> Client(const HttpDouble& server, HttpOptions options = {},

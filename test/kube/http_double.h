@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "dra/base/call.h"
 #include "dra/base/unique_fd.h"
 
 namespace dra::kube {
@@ -103,5 +104,8 @@ class TempDir {
  private:
   std::string path_;
 };
+
+// Long enough for a loaded machine, so that a test that fails ends.
+inline Call Bounded() { return Call::WithTimeout(absl::Seconds(20)); }
 
 }  // namespace dra::kube

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = Operation::Kind;
 
-PlanOptions Options() {
+PlanOptions DefaultPlan() {
   PlanOptions options;
   options.driver_name = "gpu.sdk.test";
   options.node_name = "n1";
@@ -123,7 +123,7 @@ void ExpectSound(const Server& server, const std::vector<WantedPool>& wanted, si
 }
 
 TEST(Planner, PublishesAnEmptyPoolAsOneEmptySlice) {
-  const auto plan = Plan({PoolOf(0)}, {}, Options());
+  const auto plan = Plan({PoolOf(0)}, {}, DefaultPlan());
   ASSERT_EQ(plan.size(), 1u);
   EXPECT_EQ(plan[0].kind, Kind::kCreate);
   const Json& body = plan[0].body;
@@ -138,11 +138,11 @@ TEST(Slc03, SplitsManyDevicesIntoSlicesOfOneGenerationAndTheTrueCount) {
   // The case allows 128 in a slice; the design takes 64, so that a taint never splits a pool anew.
   Server server;
   WantedPool pool = PoolOf(300);
-  server.Apply(Plan({pool}, {}, Options()));
+  server.Apply(Plan({pool}, {}, DefaultPlan()));
   EXPECT_EQ(server.slices.size(), 5u);
   ExpectSound(server, {pool}, 64);
   pool.devices.erase(pool.devices.begin() + 250);
-  const auto plan = Plan({pool}, server.All(), Options());
+  const auto plan = Plan({pool}, server.All(), DefaultPlan());
   ASSERT_EQ(plan.size(), 1u);
   EXPECT_EQ(plan[0].kind, Kind::kUpdate);
   server.Apply(plan);
@@ -150,7 +150,7 @@ TEST(Slc03, SplitsManyDevicesIntoSlicesOfOneGenerationAndTheTrueCount) {
 }
 
 TEST(Slc03, PutsUpTo128NeverTaintedDevicesInOneSlice) {
-  PlanOptions options = Options();
+  PlanOptions options = DefaultPlan();
   options.never_tainted = true;
   Server server;
   server.Apply(Plan({PoolOf(300)}, {}, options));
@@ -159,7 +159,7 @@ TEST(Slc03, PutsUpTo128NeverTaintedDevicesInOneSlice) {
 }
 
 TEST(Planner, GoesBackTo64WhenANeverTaintedDeviceNeedsIt) {
-  PlanOptions options = Options();
+  PlanOptions options = DefaultPlan();
   options.never_tainted = true;
   Server server;
   WantedPool pool = PoolOf(128);
@@ -180,10 +180,10 @@ TEST(Planner, GoesBackTo64WhenANeverTaintedDeviceNeedsIt) {
 TEST(Slc05, WritesOnlyTheOneSliceThatDiffersAtTheSameGeneration) {
   Server server;
   WantedPool pool = PoolOf(100);
-  server.Apply(Plan({pool}, {}, Options()));
+  server.Apply(Plan({pool}, {}, DefaultPlan()));
   for (auto& [name, slice] : server.slices) slice["spec"]["pool"]["generation"] = 7;
   pool.devices[3] = Device("d0003", 1);
-  const auto plan = Plan({pool}, server.All(), Options());
+  const auto plan = Plan({pool}, server.All(), DefaultPlan());
   ASSERT_EQ(plan.size(), 1u);
   EXPECT_EQ(plan[0].kind, Kind::kUpdate);
   EXPECT_EQ(Generation(plan[0].body), 7);
@@ -192,19 +192,19 @@ TEST(Slc05, WritesOnlyTheOneSliceThatDiffersAtTheSameGeneration) {
 TEST(Slc05, RaisesTheGenerationOfAllSlicesWhenTwoDiffer) {
   Server server;
   WantedPool pool = PoolOf(180);
-  server.Apply(Plan({pool}, {}, Options()));
+  server.Apply(Plan({pool}, {}, DefaultPlan()));
   for (auto& [name, slice] : server.slices) slice["spec"]["pool"]["generation"] = 7;
   pool.devices[3] = Device("d0003", 1);
   pool.devices[150] = Device("d0150", 1);
-  const auto plan = Plan({pool}, server.All(), Options());
+  const auto plan = Plan({pool}, server.All(), DefaultPlan());
   EXPECT_EQ(Count(plan, Kind::kUpdate), 3u);
   for (const Operation& operation : plan) EXPECT_EQ(Generation(operation.body), 8);
 }
 
 TEST(Slc05, RaisesTheGenerationWhenTheNumberOfSlicesChanges) {
   Server server;
-  server.Apply(Plan({PoolOf(64)}, {}, Options()));
-  const auto plan = Plan({PoolOf(65)}, server.All(), Options());
+  server.Apply(Plan({PoolOf(64)}, {}, DefaultPlan()));
+  const auto plan = Plan({PoolOf(65)}, server.All(), DefaultPlan());
   ASSERT_EQ(plan.size(), 2u);
   EXPECT_EQ(plan[0].kind, Kind::kUpdate);
   EXPECT_EQ(plan[1].kind, Kind::kCreate);
@@ -218,20 +218,20 @@ TEST(Slc05, WritesNothingAfterARestartOrAReorderingOrAnotherSpelling) {
   Server server;
   WantedPool pool = PoolOf(70);
   pool.devices[0]["capacity"] = {{"memory", {{"value", "1024Mi"}}}};
-  server.Apply(Plan({pool}, {}, Options()));
-  EXPECT_TRUE(Plan({pool}, server.All(), Options()).empty());
+  server.Apply(Plan({pool}, {}, DefaultPlan()));
+  EXPECT_TRUE(Plan({pool}, server.All(), DefaultPlan()).empty());
   std::reverse(pool.devices.begin(), pool.devices.end());
-  EXPECT_TRUE(Plan({pool}, server.All(), Options()).empty());
+  EXPECT_TRUE(Plan({pool}, server.All(), DefaultPlan()).empty());
   pool.devices.back()["capacity"]["memory"]["value"] = "1Gi";
-  EXPECT_TRUE(Plan({pool}, server.All(), Options()).empty());
+  EXPECT_TRUE(Plan({pool}, server.All(), DefaultPlan()).empty());
 }
 
 TEST(Slc05, StartsAboveAnyGenerationOnTheServer) {
   Server server;
-  server.Apply(Plan({PoolOf(10)}, {}, Options()));
+  server.Apply(Plan({PoolOf(10)}, {}, DefaultPlan()));
   server.Only()["spec"]["pool"]["generation"] = 41;
   server.Only()["spec"]["devices"] = Json::array({Device("other")});
-  const auto plan = Plan({PoolOf(70)}, server.All(), Options());
+  const auto plan = Plan({PoolOf(70)}, server.All(), DefaultPlan());
   for (const Operation& operation : plan) {
     EXPECT_EQ(Generation(operation.body), 42);
   }
@@ -239,26 +239,26 @@ TEST(Slc05, StartsAboveAnyGenerationOnTheServer) {
 
 TEST(Planner, TakesTheLastDeviceOutOfASliceWithOneCall) {
   Server server;
-  server.Apply(Plan({PoolOf(65)}, {}, Options()));
-  const auto plan = Plan({PoolOf(64)}, server.All(), Options());
+  server.Apply(Plan({PoolOf(65)}, {}, DefaultPlan()));
+  const auto plan = Plan({PoolOf(64)}, server.All(), DefaultPlan());
   ASSERT_EQ(plan.size(), 1u);
   EXPECT_FALSE(plan[0].body["spec"].contains("devices"));
   server.Apply(plan);
   // The empty slice goes when every slice is written anyway.
   WantedPool pool = PoolOf(64);
   pool.devices[1] = Device("d0001", 1);
-  EXPECT_EQ(Plan({pool}, server.All(), Options()).size(), 1u);
+  EXPECT_EQ(Plan({pool}, server.All(), DefaultPlan()).size(), 1u);
 }
 
 TEST(Planner, DropsEmptySlicesAndPacksSparseOnesDuringARewrite) {
   Server server;
   WantedPool pool = PoolOf(64 * 4);
-  server.Apply(Plan({pool}, {}, Options()));
+  server.Apply(Plan({pool}, {}, DefaultPlan()));
   WantedPool few = pool;
   std::erase_if(few.devices, [](const Json& device) {
     return std::stoi(device["name"].get<std::string>().substr(1)) % 64 > 3;
   });
-  const auto plan = Plan({few}, server.All(), Options());
+  const auto plan = Plan({few}, server.All(), DefaultPlan());
   EXPECT_EQ(Count(plan, Kind::kDelete), 3u);
   EXPECT_EQ(plan[0].kind, Kind::kDelete) << "obsolete slices are deleted first";
   server.Apply(plan);
@@ -270,23 +270,23 @@ TEST(Planner, PutsCountersIntoSlicesOfTheirOwnThatAreCounted) {
   Server server;
   WantedPool pool = PoolOf(3);
   AddCounters(pool, 9);
-  server.Apply(Plan({pool}, {}, Options()));
+  server.Apply(Plan({pool}, {}, DefaultPlan()));
   EXPECT_EQ(server.slices.size(), 3u);
   ExpectSound(server, {pool}, 64);
-  EXPECT_TRUE(Plan({pool}, server.All(), Options()).empty());
+  EXPECT_TRUE(Plan({pool}, server.All(), DefaultPlan()).empty());
   pool.counter_sets[2]["counters"]["memory"]["value"] = "40Gi";
-  EXPECT_EQ(Plan({pool}, server.All(), Options()).size(), 1u);
+  EXPECT_EQ(Plan({pool}, server.All(), DefaultPlan()).size(), 1u);
 }
 
 TEST(Planner, DeletesPoolsThatAreNotWantedAndTouchesNobodyElses) {
   Server server;
-  server.Apply(Plan({PoolOf(3), PoolOf(2, "n1/old")}, {}, Options()));
+  server.Apply(Plan({PoolOf(3), PoolOf(2, "n1/old")}, {}, DefaultPlan()));
   Json foreign = server.Only();
   foreign["metadata"]["name"] = "foreign";
   foreign["spec"]["driver"] = "net.other.test";
   std::vector<Json> stored = server.All();
   stored.push_back(foreign);
-  const auto plan = Plan({PoolOf(3)}, stored, Options());
+  const auto plan = Plan({PoolOf(3)}, stored, DefaultPlan());
   ASSERT_EQ(plan.size(), 1u);
   EXPECT_EQ(plan[0].kind, Kind::kDelete);
   EXPECT_EQ(plan[0].pool, "n1/old");
@@ -296,14 +296,14 @@ TEST(Planner, DeletesPoolsThatAreNotWantedAndTouchesNobodyElses) {
 TEST(Planner, FinishesAnInterruptedRewriteAtItsGeneration) {
   Server server;
   WantedPool pool = PoolOf(130);
-  server.Apply(Plan({pool}, {}, Options()));
+  server.Apply(Plan({pool}, {}, DefaultPlan()));
   pool.devices[0] = Device("d0000", 1);
   pool.devices[70] = Device("d0070", 1);
-  const auto plan = Plan({pool}, server.All(), Options());
+  const auto plan = Plan({pool}, server.All(), DefaultPlan());
   ASSERT_EQ(plan.size(), 3u);
   server.Apply(plan[0]);
   server.Apply(plan[1]);
-  const auto rest = Plan({pool}, server.All(), Options());
+  const auto rest = Plan({pool}, server.All(), DefaultPlan());
   ASSERT_EQ(rest.size(), 1u);
   EXPECT_EQ(rest[0].name, plan[2].name);
   EXPECT_EQ(Generation(rest[0].body), 2);
@@ -313,9 +313,9 @@ TEST(Planner, FinishesAnInterruptedRewriteAtItsGeneration) {
 
 TEST(Slc01Planner, CreatesTheOneMissingSliceAnewAndLeavesTheOthers) {
   Server server;
-  server.Apply(Plan({PoolOf(130)}, {}, Options()));
+  server.Apply(Plan({PoolOf(130)}, {}, DefaultPlan()));
   server.slices.erase(std::next(server.slices.begin()));
-  const auto plan = Plan({PoolOf(130)}, server.All(), Options());
+  const auto plan = Plan({PoolOf(130)}, server.All(), DefaultPlan());
   ASSERT_EQ(plan.size(), 1u);
   EXPECT_EQ(plan[0].kind, Kind::kCreate);
   EXPECT_EQ(plan[0].name, "00001-gpu.sdk.test-n1-");
@@ -327,26 +327,26 @@ TEST(Planner, KeepsTheTimeOfATaintThatStays) {
   Server server;
   WantedPool pool = PoolOf(2);
   pool.devices[0]["taints"] = {{{"key", "k"}, {"value", "v"}, {"effect", "NoSchedule"}}};
-  server.Apply(Plan({pool}, {}, Options()));
+  server.Apply(Plan({pool}, {}, DefaultPlan()));
   server.Only()["spec"]["devices"][0]["taints"][0]["timeAdded"] = "2026-01-01T00:00:00Z";
-  EXPECT_TRUE(Plan({pool}, server.All(), Options()).empty());
+  EXPECT_TRUE(Plan({pool}, server.All(), DefaultPlan()).empty());
   pool.devices[0]["taints"].push_back({{"key", "l"}, {"effect", "NoExecute"}});
   pool.devices[0]["taints"][0]["timeAdded"] = "2026-03-01T00:00:00.25Z";
-  const auto plan = Plan({pool}, server.All(), Options());
+  const auto plan = Plan({pool}, server.All(), DefaultPlan());
   ASSERT_EQ(plan.size(), 1u);
   const Json& taints = plan[0].body["spec"]["devices"][0]["taints"];
   EXPECT_EQ(taints[0]["timeAdded"], "2026-01-01T00:00:00Z");
   EXPECT_FALSE(taints[1].contains("timeAdded"));
   pool.devices[0]["taints"][0]["value"] = "other";
-  EXPECT_EQ(
-      Plan({pool}, server.All(), Options())[0].body["spec"]["devices"][0]["taints"][0]["timeAdded"],
-      "2026-03-01T00:00:00Z");
+  EXPECT_EQ(Plan({pool}, server.All(), DefaultPlan())[0]
+                .body["spec"]["devices"][0]["taints"][0]["timeAdded"],
+            "2026-03-01T00:00:00Z");
 }
 
 TEST(Planner, CorrectsTheOwnerWithoutANewGeneration) {
   Server server;
-  server.Apply(Plan({PoolOf(70)}, {}, Options()));
-  PlanOptions options = Options();
+  server.Apply(Plan({PoolOf(70)}, {}, DefaultPlan()));
+  PlanOptions options = DefaultPlan();
   options.node_uid = "N2";
   const auto plan = Plan({PoolOf(70)}, server.All(), options);
   EXPECT_EQ(Count(plan, Kind::kUpdate), 2u);
@@ -358,11 +358,11 @@ TEST(Planner, CorrectsTheOwnerWithoutANewGeneration) {
 
 TEST(Planner, WritesOverWhatAStrangerPutIntoTheSpecAndKeepsLabels) {
   Server server;
-  server.Apply(Plan({PoolOf(2)}, {}, Options()));
+  server.Apply(Plan({PoolOf(2)}, {}, DefaultPlan()));
   server.Only()["spec"]["strange"] = {{"a", 1}};
   server.Only()["metadata"]["labels"] = {{"theirs", "x"}};
   server.Only()["metadata"]["managedFields"] = {{{"manager", "x"}}};
-  const auto plan = Plan({PoolOf(2)}, server.All(), Options());
+  const auto plan = Plan({PoolOf(2)}, server.All(), DefaultPlan());
   ASSERT_EQ(plan.size(), 1u);
   EXPECT_FALSE(plan[0].body["spec"].contains("strange"));
   EXPECT_EQ(plan[0].body["metadata"]["labels"]["theirs"], "x");
@@ -376,7 +376,7 @@ TEST(Planner, MergesSliceFieldsButNotThoseThatAreOurs) {
       {"skipNodeOperations", {"*"}},      {"nodeName", "evil"},      {"allNodes", true},
       {"devices", Json::array()},         {"pool", {{"name", "x"}}}, {"driver", "y"},
       {"partitionTypeAttribute", "a.b/c"}};
-  const auto plan = Plan({pool}, {}, Options());
+  const auto plan = Plan({pool}, {}, DefaultPlan());
   ASSERT_EQ(plan.size(), 2u);
   for (const Operation& operation : plan) {
     const Json& spec = operation.body["spec"];
@@ -391,9 +391,9 @@ TEST(Planner, MergesSliceFieldsButNotThoseThatAreOurs) {
 
 TEST(Planner, LeavesAloneWhatItIsToldToTolerate) {
   Server server;
-  server.Apply(Plan({PoolOf(2)}, {}, Options()));
+  server.Apply(Plan({PoolOf(2)}, {}, DefaultPlan()));
   server.Only()["spec"]["devices"][0]["attributes"]["value"]["int"] = 99;
-  PlanOptions options = Options();
+  PlanOptions options = DefaultPlan();
   options.tolerate = [](const Json&, const Json&) { return true; };
   EXPECT_TRUE(Plan({PoolOf(2)}, server.All(), options).empty());
 }
@@ -419,7 +419,7 @@ TEST(PlannerProperty, ReachesASoundPoolFromAnyStoredState) {
   };
   for (int run = 0; run < 150; ++run) {
     SCOPED_TRACE(run);
-    PlanOptions options = Options();
+    PlanOptions options = DefaultPlan();
     options.never_tainted = draw(2) == 0;
     const size_t limit = options.never_tainted ? 128 : 64;
     Server server;

@@ -9,7 +9,7 @@
 namespace dra::resource {
 namespace {
 
-Quantity Parsed(const std::string& text) {
+Quantity ParsedQuantity(const std::string& text) {
   const absl::StatusOr<Quantity> quantity = Quantity::Parse(text);
   EXPECT_TRUE(quantity.ok()) << text << ": " << quantity.status();
   return quantity.value_or(Quantity());
@@ -62,7 +62,7 @@ TEST(Quantity, IsWrittenInTheCanonicalFormOfTheServer) {
   };
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.text);
-    EXPECT_EQ(Parsed(c.text).ToString(), c.canonical);
+    EXPECT_EQ(ParsedQuantity(c.text).ToString(), c.canonical);
   }
 }
 
@@ -70,8 +70,8 @@ TEST(Quantity, ReadsItsOwnCanonicalFormBackUnchanged) {
   for (const char* text :
        {"1Gi", "500m", "1k", "12e-3", "-1500m", "102400u", "1023Mi", "9223372036854775807", "3E"}) {
     SCOPED_TRACE(text);
-    EXPECT_EQ(Parsed(text).ToString(), text);
-    EXPECT_EQ(Parsed(Parsed(text).ToString()), Parsed(text));
+    EXPECT_EQ(ParsedQuantity(text).ToString(), text);
+    EXPECT_EQ(ParsedQuantity(ParsedQuantity(text).ToString()), ParsedQuantity(text));
   }
 }
 
@@ -87,34 +87,34 @@ TEST(Quantity, RefusesWhatIsNoQuantity) {
 }
 
 TEST(Quantity, ComparesByNumberWhateverTheNotation) {
-  EXPECT_EQ(Parsed("1024Mi"), Parsed("1Gi"));
-  EXPECT_EQ(Parsed("1"), Parsed("1000m"));
-  EXPECT_EQ(Parsed("1e3"), Parsed("1k"));
-  EXPECT_LT(Parsed("1G"), Parsed("1Gi"));
-  EXPECT_LT(Parsed("-1"), Parsed("1n"));
-  EXPECT_GT(Parsed("1001m"), Parsed("1"));
+  EXPECT_EQ(ParsedQuantity("1024Mi"), ParsedQuantity("1Gi"));
+  EXPECT_EQ(ParsedQuantity("1"), ParsedQuantity("1000m"));
+  EXPECT_EQ(ParsedQuantity("1e3"), ParsedQuantity("1k"));
+  EXPECT_LT(ParsedQuantity("1G"), ParsedQuantity("1Gi"));
+  EXPECT_LT(ParsedQuantity("-1"), ParsedQuantity("1n"));
+  EXPECT_GT(ParsedQuantity("1001m"), ParsedQuantity("1"));
 }
 
 TEST(Quantity, ValueRoundsAwayFromZero) {
-  EXPECT_EQ(Parsed("1500m").Value(), 2);
-  EXPECT_EQ(Parsed("-1500m").Value(), -2);
-  EXPECT_EQ(Parsed("1n").Value(), 1);
-  EXPECT_EQ(Parsed("2").Value(), 2);
-  EXPECT_EQ(Parsed("1e30").Value(), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(ParsedQuantity("1500m").Value(), 2);
+  EXPECT_EQ(ParsedQuantity("-1500m").Value(), -2);
+  EXPECT_EQ(ParsedQuantity("1n").Value(), 1);
+  EXPECT_EQ(ParsedQuantity("2").Value(), 2);
+  EXPECT_EQ(ParsedQuantity("1e30").Value(), std::numeric_limits<int64_t>::max());
 }
 
 TEST(Quantity, AddsAndSubtractsExactly) {
-  EXPECT_EQ((Parsed("1Gi") + Parsed("1Gi")).ToString(), "2Gi");
-  EXPECT_EQ((Parsed("1") - Parsed("1n")).ToString(), "999999999n");
-  EXPECT_EQ((Parsed("1Gi") - Parsed("1Gi")).Sign(), 0);
+  EXPECT_EQ((ParsedQuantity("1Gi") + ParsedQuantity("1Gi")).ToString(), "2Gi");
+  EXPECT_EQ((ParsedQuantity("1") - ParsedQuantity("1n")).ToString(), "999999999n");
+  EXPECT_EQ((ParsedQuantity("1Gi") - ParsedQuantity("1Gi")).Sign(), 0);
   // Beyond int64: the sum stays a number larger than its parts.
-  const Quantity big = Parsed("9223372036854775807");
+  const Quantity big = ParsedQuantity("9223372036854775807");
   EXPECT_GT(big + big, big);
   EXPECT_EQ((big + big) - big, big);
 }
 
 TEST(Quantity, SumsStopAtTheEndsInsteadOfWrapping) {
-  Quantity sum = Parsed("9E");
+  Quantity sum = ParsedQuantity("9E");
   for (int i = 0; i < 200; ++i) sum = sum + sum;
   EXPECT_GT(sum.Sign(), 0);
   EXPECT_EQ(sum + sum, sum);
@@ -122,17 +122,17 @@ TEST(Quantity, SumsStopAtTheEndsInsteadOfWrapping) {
 }
 
 TEST(Quantity, KnowsMultiples) {
-  EXPECT_TRUE(Parsed("1Gi").IsMultipleOf(Parsed("512Mi")));
-  EXPECT_FALSE(Parsed("1Gi").IsMultipleOf(Parsed("1G")));
-  EXPECT_FALSE(Parsed("1").IsMultipleOf(Parsed("0")));
-  EXPECT_TRUE(Parsed("10m").IsWholeMilli());
-  EXPECT_FALSE(Parsed("10u").IsWholeMilli());
+  EXPECT_TRUE(ParsedQuantity("1Gi").IsMultipleOf(ParsedQuantity("512Mi")));
+  EXPECT_FALSE(ParsedQuantity("1Gi").IsMultipleOf(ParsedQuantity("1G")));
+  EXPECT_FALSE(ParsedQuantity("1").IsMultipleOf(ParsedQuantity("0")));
+  EXPECT_TRUE(ParsedQuantity("10m").IsWholeMilli());
+  EXPECT_FALSE(ParsedQuantity("10u").IsWholeMilli());
 }
 
 TEST(Quantity, IsReadFromStringsAndNumbersOnly) {
-  EXPECT_EQ(*Quantity::FromJson(Json("4Gi")), Parsed("4Gi"));
-  EXPECT_EQ(*Quantity::FromJson(Json(4)), Parsed("4"));
-  EXPECT_EQ(*Quantity::FromJson(Json(0.5)), Parsed("500m"));
+  EXPECT_EQ(*Quantity::FromJson(Json("4Gi")), ParsedQuantity("4Gi"));
+  EXPECT_EQ(*Quantity::FromJson(Json(4)), ParsedQuantity("4"));
+  EXPECT_EQ(*Quantity::FromJson(Json(0.5)), ParsedQuantity("500m"));
   EXPECT_FALSE(Quantity::FromJson(Json(true)).ok());
   EXPECT_FALSE(Quantity::FromJson(Json::object()).ok());
 }

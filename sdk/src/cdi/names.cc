@@ -2,15 +2,13 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "cdi/text_rules.h"
 #include "dra/base/status.h"
 
 namespace dra::cdi {
 namespace {
 
-constexpr size_t kMaxAnnotationName = 63;
-
 bool IsAlpha(char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)); }
-bool IsAlnum(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)); }
 
 // `extra`: what may stand between the ends besides letters and digits.
 absl::Status CheckCharacters(absl::string_view what, absl::string_view name,

@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cdi/text_rules.h"
 #include "dra/base/status.h"
 #include "dra/cdi/validate.h"
 
@@ -11,10 +12,6 @@ namespace dra::cdi {
 namespace {
 
 constexpr size_t kMaxInterfaceName = 15;  // IFNAMSIZ without the NUL
-
-absl::Status Invalid(absl::string_view path, absl::string_view problem) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", problem));
-}
 
 // JSON carries NUL, but every consumer hands the text to C and would cut it there.
 absl::Status CheckNoNul(absl::string_view text, absl::string_view path) {

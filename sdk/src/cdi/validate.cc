@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cdi/text_rules.h"
 #include "dra/base/status.h"
 #include "dra/cdi/names.h"
 
@@ -16,17 +17,10 @@ namespace {
 
 constexpr size_t kMaxAnnotationBytes = 262144;  // all keys and values of one map, as in Kubernetes
 constexpr size_t kMaxAnnotationPrefix = 253;
-constexpr size_t kMaxAnnotationName = 63;
 constexpr size_t kMaxClosId = 4096;
 
 constexpr std::array<absl::string_view, 6> kHookNames = {
     "prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"};
-
-absl::Status Invalid(absl::string_view path, absl::string_view problem) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", problem));
-}
-
-bool IsAlnum(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)); }
 
 bool IsAnnotationName(absl::string_view name) {
   if (name.empty() || name.size() > kMaxAnnotationName) return false;

@@ -16,12 +16,6 @@
 namespace dra::publisher {
 namespace {
 
-int64_t PoolNumber(const Json& slice, absl::string_view key) {
-  const Json* spec = Find(slice, "spec");
-  const Json* pool = spec == nullptr ? nullptr : Find(*spec, "pool");
-  return pool == nullptr ? 0 : IntOr(*pool, key);
-}
-
 bool HasListAttribute(const Json& device) {
   const Json* attributes = Find(device, "attributes");
   if (attributes == nullptr || !attributes->is_object()) return false;

@@ -17,12 +17,6 @@ const Json* SpecList(const Json& slice, absl::string_view key) {
   return list != nullptr && list->is_array() && !list->empty() ? list : nullptr;
 }
 
-int64_t PoolNumber(const Json& slice, absl::string_view key) {
-  const Json* spec = Find(slice, "spec");
-  const Json* pool = spec == nullptr ? nullptr : Find(*spec, "pool");
-  return pool == nullptr ? 0 : IntOr(*pool, key);
-}
-
 bool ByName(const Json* a, const Json* b) { return StringOr(*a, "name") < StringOr(*b, "name"); }
 
 // Takes the items that the stored slice holds out of `open`, up to `limit`.
@@ -105,6 +99,12 @@ void Consolidate(bool counters, size_t limit, Layout& layout) {
 }
 
 }  // namespace
+
+int64_t PoolNumber(const Json& slice, absl::string_view key) {
+  const Json* spec = Find(slice, "spec");
+  const Json* pool = spec == nullptr ? nullptr : Find(*spec, "pool");
+  return pool == nullptr ? 0 : IntOr(*pool, key);
+}
 
 Layout LayOut(const WantedPool& wanted, const std::vector<const Json*>& stored, int64_t generation,
               size_t devices_per_slice, bool rewrite) {

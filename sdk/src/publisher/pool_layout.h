@@ -29,4 +29,7 @@ struct Layout {
 Layout LayOut(const WantedPool& wanted, const std::vector<const Json*>& stored, int64_t generation,
               size_t devices_per_slice, bool rewrite);
 
+// spec.pool.<key> of a stored slice, 0 if absent: "generation" or "resourceSliceCount".
+int64_t PoolNumber(const Json& slice, absl::string_view key);
+
 }  // namespace dra::publisher

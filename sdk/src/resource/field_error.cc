@@ -7,11 +7,11 @@ namespace dra::resource {
 namespace {
 
 // A value in an error text: long ones are cut, the field path is what identifies them.
-constexpr size_t kMaxShownBytes = 256;
+constexpr size_t kMaxDetailBytes = 256;
 
-std::string Shown(const Json& value) {
+std::string ShownInDetail(const Json& value) {
   std::string text = DumpJson(value);
-  if (text.size() > kMaxShownBytes) text = absl::StrCat(text.substr(0, kMaxShownBytes), "...");
+  if (text.size() > kMaxDetailBytes) text = absl::StrCat(text.substr(0, kMaxDetailBytes), "...");
   return text;
 }
 
@@ -52,16 +52,16 @@ std::string FieldError::Detail() const {
     case FieldReason::kTooLong:
       return WithMessage("Too long", message);
     case FieldReason::kTooMany:
-      return WithMessage(absl::StrCat("Too many: ", Shown(value)), message);
+      return WithMessage(absl::StrCat("Too many: ", ShownInDetail(value)), message);
     case FieldReason::kDuplicate:
-      return WithMessage(absl::StrCat("Duplicate value: ", Shown(value)), message);
+      return WithMessage(absl::StrCat("Duplicate value: ", ShownInDetail(value)), message);
     case FieldReason::kNotSupported:
-      return WithMessage(absl::StrCat("Unsupported value: ", Shown(value)), message);
+      return WithMessage(absl::StrCat("Unsupported value: ", ShownInDetail(value)), message);
     case FieldReason::kInvalid:
     case FieldReason::kTypeInvalid:
       break;
   }
-  return WithMessage(absl::StrCat("Invalid value: ", Shown(value)), message);
+  return WithMessage(absl::StrCat("Invalid value: ", ShownInDetail(value)), message);
 }
 
 std::string FieldError::ToString() const { return absl::StrCat(field, ": ", Detail()); }
