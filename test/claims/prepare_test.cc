@@ -142,7 +142,7 @@ TEST(Prp04, AHeldDeviceIsRefusedNamingTheHolderUntilItIsUnprepared) {
   rig.Allocate("U1", {Result("d0")});
   rig.Allocate("U3", {Result("d0")});
   ASSERT_TRUE(rig.Prepare("U1").ok());
-  const auto refused = rig.Prepare("U3", Call::WithTimeout(absl::Milliseconds(50)));
+  const auto refused = rig.Prepare("U3", Call::WithTimeout(absl::Seconds(1)));
   EXPECT_THAT(Text(refused.status()), HasSubstr("U1"));
   EXPECT_EQ(rig.backend_.Order(), "prepare U1");
   ASSERT_TRUE(rig.Unprepare("U1").ok());
@@ -334,12 +334,12 @@ TEST(Prepare, SharesAndCountersAreBounded) {
   const auto share = [](const std::string& id, const std::string& amount) {
     return Result("nic0", "r0", {{"shareID", id}, {"consumedCapacity", {{"bandwidth", amount}}}});
   };
-  const Call soon = Call::WithTimeout(absl::Milliseconds(50));
+  const auto soon = [] { return Call::WithTimeout(absl::Seconds(1)); };
   rig.Allocate("U1", {share("5e1e6a10-0000-4000-8000-000000000001", "6G")});
   rig.Allocate("U2", {share("5e1e6a10-0000-4000-8000-000000000002", "5G")});
   rig.Allocate("U3", {share("5e1e6a10-0000-4000-8000-000000000003", "4G")});
   ASSERT_TRUE(rig.Prepare("U1").ok());
-  EXPECT_THAT(Text(rig.Prepare("U2", soon).status()), HasSubstr("bandwidth"));
+  EXPECT_THAT(Text(rig.Prepare("U2", soon()).status()), HasSubstr("bandwidth"));
   const auto third = rig.Prepare("U3");
   ASSERT_TRUE(third.ok()) << third.status();
   EXPECT_EQ((*third)[0].share_id, "5e1e6a10-0000-4000-8000-000000000003");
@@ -357,9 +357,9 @@ TEST(Prepare, SharesAndCountersAreBounded) {
   rig.Allocate("M1", {Result("mig1")});
   rig.Allocate("F", {Result("full")});
   ASSERT_TRUE(rig.Prepare("M0").ok());
-  EXPECT_THAT(Text(rig.Prepare("M1", Call::WithTimeout(absl::Milliseconds(50))).status()),
+  EXPECT_THAT(Text(rig.Prepare("M1", Call::WithTimeout(absl::Seconds(1))).status()),
               HasSubstr("memory"));
-  EXPECT_THAT(Text(rig.Prepare("F", Call::WithTimeout(absl::Milliseconds(50))).status()),
+  EXPECT_THAT(Text(rig.Prepare("F", Call::WithTimeout(absl::Seconds(1))).status()),
               HasSubstr("\"mig\""));
 }
 

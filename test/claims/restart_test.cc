@@ -45,6 +45,18 @@ TEST(Ckp05, ARestartKeepsThePreparedClaimAndARebootAsksTheBackendAgain) {
   EXPECT_THAT(rig.manager_->HeldDevices(), ElementsAre(std::make_pair("n1", "d0")));
 }
 
+TEST(Restart, HeldIdentitiesAreKnownFromTheRecordsBeforeAnyDiscovery) {
+  ClaimsRig rig;
+  rig.Allocate("U1", {Result("d0")});
+  ASSERT_TRUE(rig.Prepare("U1").ok());
+  const std::vector<std::string> held = rig.manager_->HeldIdentities();
+  EXPECT_EQ(held.size(), 1u);
+  rig.Boot();
+  EXPECT_EQ(rig.manager_->HeldIdentities(), held);
+  ASSERT_TRUE(rig.Unprepare("U1").ok());
+  EXPECT_THAT(rig.manager_->HeldIdentities(), IsEmpty());
+}
+
 TEST(Ckp05, AfterARebootUnprepareUndoesWithoutAPrepare) {
   ClaimsRig rig;
   rig.Allocate("U1", {Result("d0")});
@@ -136,7 +148,7 @@ TEST(Ckp03, ADamagedRecordIsKeptAsideAndItsClaimReleasedByUnprepare) {
     EXPECT_EQ(rig.metrics_.Value("dra_records_quarantined_total", {{"driver", kDriver}}), 1);
     EXPECT_THAT(rig.manager_->HeldDevices(),
                 ElementsAre(std::make_pair("n1", "d0"), std::make_pair("n1", "d1")));
-    EXPECT_THAT(Text(rig.Prepare("U3", Call::WithTimeout(absl::Milliseconds(50))).status()),
+    EXPECT_THAT(Text(rig.Prepare("U3", Call::WithTimeout(absl::Seconds(1))).status()),
                 HasSubstr("U1"));
     rig.Boot();
     EXPECT_EQ(rig.Phase("U1"), "quarantined");
@@ -211,7 +223,7 @@ TEST(Start, CompletesTheHoldsOfThisBootFromTheRecords) {
   ASSERT_TRUE(RemoveTree(rig.posix_, rig.directory_.Path("data/held")).ok());
   rig.Boot();
   EXPECT_THAT(rig.manager_->HeldDevices(), ElementsAre(std::make_pair("n1", "d0")));
-  EXPECT_THAT(Text(rig.Prepare("U3", Call::WithTimeout(absl::Milliseconds(50))).status()),
+  EXPECT_THAT(Text(rig.Prepare("U3", Call::WithTimeout(absl::Seconds(1))).status()),
               HasSubstr("U1"));
 }
 
@@ -271,7 +283,7 @@ TEST(TwoInstances, SeeEachOthersClaims) {
   ASSERT_TRUE(second.ok());
   ASSERT_TRUE(rig.Prepare("U1").ok());
   PrepareAnswer refused;
-  (*second)->Prepare(Identity("U3"), Call::WithTimeout(absl::Milliseconds(50)), refused.Done());
+  (*second)->Prepare(Identity("U3"), Call::WithTimeout(absl::Seconds(1)), refused.Done());
   EXPECT_THAT(Text(refused.Get().status()), HasSubstr("U1"));
   PrepareAnswer waiting;
   (*second)->Prepare(Identity("U3"), {}, waiting.Done());

@@ -53,12 +53,12 @@ void Release(const void* address) { __tsan_release(const_cast<void*>(address)); 
     if (taken) Acquire(self);                           \
     return result;                                      \
   }
-#define DRA_UNLOCKS(symbol)                \
-  void DRA_REAL(symbol)(absl::Mutex*);     \
-  void DRA_WRAP(symbol)(absl::Mutex* self) { \
-    Release(self);                         \
-    const IgnoreReads ignore;              \
-    DRA_REAL(symbol)(self);                \
+#define DRA_UNLOCKS(symbol)                   \
+  void DRA_REAL(symbol)(absl::Mutex*);        \
+  void DRA_WRAP(symbol)(absl::Mutex * self) { \
+    Release(self);                            \
+    const IgnoreReads ignore;                 \
+    DRA_REAL(symbol)(self);                   \
   }
 // Gives `mutex` back while it waits, and has it again when it returns.
 #define DRA_WAITS(type, symbol, parameters, arguments, mutex) \
@@ -77,40 +77,45 @@ extern "C" {
 
 DRA_LOCKS(DRA_MUTEX(4LockEv), (absl::Mutex * self), (self))
 DRA_LOCKS(DRA_MUTEX(10ReaderLockEv), (absl::Mutex * self), (self))
-DRA_LOCKS(DRA_MUTEX(8LockWhenERKNS0_9ConditionE), (absl::Mutex * self, const absl::Condition& condition),
-          (self, condition))
-DRA_LOCKS(DRA_MUTEX(14ReaderLockWhenERKNS0_9ConditionE), (absl::Mutex * self, const absl::Condition& condition),
-          (self, condition))
+DRA_LOCKS(DRA_MUTEX(8LockWhenERKNS0_9ConditionE),
+          (absl::Mutex * self, const absl::Condition& condition), (self, condition))
+DRA_LOCKS(DRA_MUTEX(14ReaderLockWhenERKNS0_9ConditionE),
+          (absl::Mutex * self, const absl::Condition& condition), (self, condition))
 // These two hold the lock whether the condition came true or not.
 DRA_TRIES(DRA_MUTEX(19LockWhenWithTimeoutERKNS0_9ConditionENS0_8DurationE),
-          (absl::Mutex * self, const absl::Condition& condition, absl::Duration timeout), (self, condition, timeout),
-          true)
+          (absl::Mutex * self, const absl::Condition& condition, absl::Duration timeout),
+          (self, condition, timeout), true)
 DRA_TRIES(DRA_MUTEX(20LockWhenWithDeadlineERKNS0_9ConditionENS0_4TimeE),
-          (absl::Mutex * self, const absl::Condition& condition, absl::Time deadline), (self, condition, deadline), true)
+          (absl::Mutex * self, const absl::Condition& condition, absl::Time deadline),
+          (self, condition, deadline), true)
 DRA_TRIES(DRA_MUTEX(7TryLockEv), (absl::Mutex * self), (self), result)
 DRA_TRIES(DRA_MUTEX(13ReaderTryLockEv), (absl::Mutex * self), (self), result)
 DRA_UNLOCKS(DRA_MUTEX(6UnlockEv))
 DRA_UNLOCKS(DRA_MUTEX(12ReaderUnlockEv))
-DRA_WAITS(void, DRA_MUTEX(5AwaitERKNS0_9ConditionE), (absl::Mutex * self, const absl::Condition& condition),
-          (self, condition), self)
+DRA_WAITS(void, DRA_MUTEX(5AwaitERKNS0_9ConditionE),
+          (absl::Mutex * self, const absl::Condition& condition), (self, condition), self)
 DRA_WAITS(bool, DRA_MUTEX(16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE),
-          (absl::Mutex * self, const absl::Condition& condition, absl::Duration timeout), (self, condition, timeout),
-          self)
+          (absl::Mutex * self, const absl::Condition& condition, absl::Duration timeout),
+          (self, condition, timeout), self)
 DRA_WAITS(bool, DRA_MUTEX(17AwaitWithDeadlineERKNS0_9ConditionENS0_4TimeE),
-          (absl::Mutex * self, const absl::Condition& condition, absl::Time deadline), (self, condition, deadline), self)
-DRA_WAITS(void, _ZN4absl7debian37CondVar4WaitEPNS0_5MutexE, (absl::CondVar * self, absl::Mutex* mutex), (self, mutex),
-          mutex)
+          (absl::Mutex * self, const absl::Condition& condition, absl::Time deadline),
+          (self, condition, deadline), self)
+DRA_WAITS(void, _ZN4absl7debian37CondVar4WaitEPNS0_5MutexE,
+          (absl::CondVar * self, absl::Mutex* mutex), (self, mutex), mutex)
 DRA_WAITS(bool, _ZN4absl7debian37CondVar15WaitWithTimeoutEPNS0_5MutexENS0_8DurationE,
-          (absl::CondVar * self, absl::Mutex* mutex, absl::Duration timeout), (self, mutex, timeout), mutex)
+          (absl::CondVar * self, absl::Mutex* mutex, absl::Duration timeout),
+          (self, mutex, timeout), mutex)
 DRA_WAITS(bool, _ZN4absl7debian37CondVar16WaitWithDeadlineEPNS0_5MutexENS0_4TimeE,
-          (absl::CondVar * self, absl::Mutex* mutex, absl::Time deadline), (self, mutex, deadline), mutex)
+          (absl::CondVar * self, absl::Mutex* mutex, absl::Time deadline), (self, mutex, deadline),
+          mutex)
 
 void __real__ZN4absl7debian312Notification6NotifyEv(absl::Notification*);
 void __wrap__ZN4absl7debian312Notification6NotifyEv(absl::Notification* self) {
   Release(self);
   __real__ZN4absl7debian312Notification6NotifyEv(self);
 }
-DRA_LOCKS(_ZNK4absl7debian312Notification19WaitForNotificationEv, (const absl::Notification* self), (self))
+DRA_LOCKS(_ZNK4absl7debian312Notification19WaitForNotificationEv, (const absl::Notification* self),
+          (self))
 DRA_TRIES(_ZNK4absl7debian312Notification30WaitForNotificationWithTimeoutENS0_8DurationE,
           (const absl::Notification* self, absl::Duration timeout), (self, timeout), result)
 DRA_TRIES(_ZNK4absl7debian312Notification31WaitForNotificationWithDeadlineENS0_4TimeE,

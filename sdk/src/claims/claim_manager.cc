@@ -198,4 +198,8 @@ void ClaimManagerImpl::Shutdown(absl::Duration bound) {
 
 std::vector<ClaimSummary> ClaimManagerImpl::Claims() const { return core_.table.Claims(); }
 
+std::vector<std::string> ClaimManagerImpl::HeldIdentities() const {
+  return core_.table.HeldIdentities();
+}
+
 }  // namespace dra::claims

@@ -30,6 +30,7 @@ class ClaimManagerImpl final : public ClaimManager {
   void Restore(const Call& call) override;
   std::vector<ClaimSummary> Claims() const override;
   std::vector<std::pair<std::string, std::string>> HeldDevices() const override;
+  std::vector<std::string> HeldIdentities() const override;
   absl::Status SaveUndo(absl::string_view claim_uid, absl::string_view undo) override;
   absl::Status UpdateDevice(absl::string_view claim_uid, absl::string_view pool,
                             absl::string_view device, absl::string_view share_id,

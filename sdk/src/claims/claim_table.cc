@@ -1,5 +1,6 @@
 #include "claims/claim_table.h"
 
+#include <set>
 #include <utility>
 
 #include "dra/observe/metrics.h"
@@ -35,8 +36,12 @@ void ClaimTable::PutLocked(const records::Record& record) {
   summary.phase = std::string(records::PhaseName(record.phase));
   summary.same_boot = record.phase == records::Phase::kQuarantined || record.boot_id == boot_id_;
   summary.devices.clear();
+  entry.identities.clear();
   for (const records::RecordDevice& device : record.devices) {
     summary.devices.push_back({driver_name_, device.pool, device.device, device.share_id});
+    if (!device.admin_access && !device.identity.empty()) {
+      entry.identities.push_back(device.identity);
+    }
   }
   summary.last_error = record.last_error;
   summary.since = record.since;
@@ -80,6 +85,17 @@ std::optional<ClaimTable::CdiIds> ClaimTable::GetCdiIds(absl::string_view claim_
   const auto found = entries_.find(std::string(claim_uid));
   if (found == entries_.end() || digest != found->second.digest) return std::nullopt;
   return found->second.cdi_ids;
+}
+
+std::vector<std::string> ClaimTable::HeldIdentities() const {
+  std::set<std::string> identities;
+  const absl::MutexLock lock(&mutex_);
+  for (const auto& [uid, entry] : entries_) {
+    if (entry.summary.same_boot) {
+      identities.insert(entry.identities.begin(), entry.identities.end());
+    }
+  }
+  return {identities.begin(), identities.end()};
 }
 
 std::vector<ClaimSummary> ClaimTable::Claims() const {

@@ -35,10 +35,13 @@ class ClaimTable {
   std::optional<CdiIds> GetCdiIds(absl::string_view claim_uid, absl::string_view digest) const;
 
   std::vector<ClaimSummary> Claims() const;
+  // Of the devices that claims of this boot own, sorted, unique; admin access left out.
+  std::vector<std::string> HeldIdentities() const;
 
  private:
   struct Entry {
     ClaimSummary summary;
+    std::vector<std::string> identities;  // of the devices it owns
     records::Phase phase = records::Phase::kPreparing;
     std::string digest;
     std::optional<CdiIds> cdi_ids;

@@ -109,14 +109,11 @@ absl::Status BackendSupervisor::Discover(const std::stop_token& stop) {
     fields = fields_;
   }
   const HeldDevices held = callbacks_.held();
-  std::vector<std::string> held_names;
-  held_names.reserve(held.size());
-  for (const auto& [pool, device] : held) held_names.push_back(device);
   Call call;
   call.stop = stop;
   const MonotonicTime start = clock_->Monotonic();
   const absl::StatusOr<loader::DiscoverResult> result =
-      backend_->Discover(fields, held_names, call);
+      backend_->Discover(fields, callbacks_.held_identities(), call);
   metrics_->Observe("dra_discovery_seconds",
                     absl::ToDoubleSeconds(absl::FromChrono(clock_->Monotonic() - start)),
                     {{"driver", options_.driver_name}});

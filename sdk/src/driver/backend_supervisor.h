@@ -41,6 +41,7 @@ class BackendSupervisor {
     std::function<void(const loader::Manifest&)> on_created;  // after each successful create
     std::function<void(std::shared_ptr<const inventory::Snapshot>)> on_snapshot;
     std::function<HeldDevices()> held;
+    std::function<std::vector<std::string>()> held_identities;
   };
   struct State {
     bool created = false;

@@ -179,7 +179,8 @@ class NodeDriverImpl final : public NodeDriver {
                                      [this](std::shared_ptr<const inventory::Snapshot> snapshot) {
                                        OnSnapshot(std::move(snapshot));
                                      },
-                                     [this] { return claims_->HeldDevices(); }});
+                                     [this] { return claims_->HeldDevices(); },
+                                     [this] { return claims_->HeldIdentities(); }});
   }
 
   absl::Status MakeClaims() {

@@ -140,14 +140,14 @@ std::string NearestName(absl::string_view name, const std::vector<std::string>& 
 
 struct YamlMapping::Document {
   std::string what;
-  std::multimap<int, std::string> errors;  // by line
-  std::vector<std::shared_ptr<Level>> levels;
+  std::multimap<int, std::string> errors;      // by line
+  std::vector<std::unique_ptr<Level>> levels;  // live as long as the document
 };
 
 struct YamlMapping::Level {
-  std::shared_ptr<Document> document;
-  YAML::Node node;   // a mapping, or undefined when absent
-  std::string path;  // "drivers[0]"
+  Document* document = nullptr;  // owns this
+  YAML::Node node;               // a mapping, or undefined when absent
+  std::string path;              // "drivers[0]"
   std::set<std::string> asked;
 
   std::string PathOf(absl::string_view key) const {
@@ -169,6 +169,20 @@ struct YamlMapping::Level {
   }
 };
 
+std::shared_ptr<YamlMapping::Document> YamlMapping::Owner() const {
+  return std::shared_ptr<Document>(level_, level_->document);
+}
+
+// A new level of the document; the pointer keeps the whole document alive.
+std::shared_ptr<YamlMapping::Level> YamlMapping::AddLevel(const std::shared_ptr<Document>& document,
+                                                          std::string path) {
+  auto level = std::make_unique<Level>();
+  level->document = document.get();
+  level->path = std::move(path);
+  document->levels.push_back(std::move(level));
+  return std::shared_ptr<Level>(document, document->levels.back().get());
+}
+
 YamlMapping::YamlMapping(std::shared_ptr<Level> level) : level_(std::move(level)) {}
 YamlMapping::YamlMapping(const YamlMapping&) = default;
 YamlMapping::YamlMapping(YamlMapping&&) noexcept = default;
@@ -181,13 +195,11 @@ absl::StatusOr<YamlMapping> YamlMapping::Parse(absl::string_view text, absl::str
   }
   Json unused;  // finds duplicate keys and keys that are no strings
   DRA_RETURN_IF_ERROR(NodeToJson(documents[0], what, 0, &unused));
-  auto document = std::make_shared<Document>();
+  const auto document = std::make_shared<Document>();
   document->what = std::string(what);
-  auto level = std::make_shared<Level>();
-  level->document = document;
+  const std::shared_ptr<Level> level = AddLevel(document, "");
   level->node.reset(documents[0]);
-  document->levels.push_back(level);
-  return YamlMapping(std::move(level));
+  return YamlMapping(level);
 }
 
 void YamlMapping::String(absl::string_view key, std::string* out) {
@@ -262,16 +274,13 @@ void YamlMapping::OneOf(absl::string_view key, const std::vector<std::string>& a
 }
 
 YamlMapping YamlMapping::Mapping(absl::string_view key) {
-  auto level = std::make_shared<Level>();
-  level->document = level_->document;
-  level->path = level_->PathOf(key);
+  const std::shared_ptr<Level> level = AddLevel(Owner(), level_->PathOf(key));
   level->node.reset(level_->Get(key));
   if (level->node.IsDefined() && !level->node.IsMap()) {
     level_->Error(level->node.Mark(), key, "must be a mapping");
     level->node.reset(YAML::Node(YAML::NodeType::Undefined));
   }
-  level_->document->levels.push_back(level);
-  return YamlMapping(std::move(level));
+  return YamlMapping(level);
 }
 
 std::vector<YamlMapping> YamlMapping::Mappings(absl::string_view key) {
@@ -287,12 +296,10 @@ std::vector<YamlMapping> YamlMapping::Mappings(absl::string_view key) {
       level_->Error(node[i].Mark(), absl::StrCat(key, "[", i, "]"), "must be a mapping");
       continue;
     }
-    auto level = std::make_shared<Level>();
-    level->document = level_->document;
-    level->path = level_->PathOf(absl::StrCat(key, "[", i, "]"));
+    const std::shared_ptr<Level> level =
+        AddLevel(Owner(), level_->PathOf(absl::StrCat(key, "[", i, "]")));
     level->node.reset(node[i]);
-    level_->document->levels.push_back(level);
-    mappings.push_back(YamlMapping(std::move(level)));
+    mappings.push_back(YamlMapping(level));
   }
   return mappings;
 }
@@ -307,7 +314,7 @@ void YamlMapping::Fail(absl::string_view key, absl::string_view problem) {
 
 absl::Status YamlMapping::Finish() {
   Document& document = *level_->document;
-  for (const std::shared_ptr<Level>& level : document.levels) {
+  for (const std::unique_ptr<Level>& level : document.levels) {
     if (!level->node.IsDefined() || !level->node.IsMap()) continue;
     const std::vector<std::string> known(level->asked.begin(), level->asked.end());
     for (const auto& entry : level->node) {

@@ -64,7 +64,8 @@ class FileSystem {
 // The kernel's file system.
 class PosixFileSystem final : public FileSystem {
  public:
-  absl::StatusOr<std::string> ReadFile(absl::string_view path, uint64_t max_bytes = 64u << 20) override;
+  absl::StatusOr<std::string> ReadFile(absl::string_view path,
+                                       uint64_t max_bytes = 64u << 20) override;
   absl::Status CreateFile(absl::string_view path, absl::string_view contents, uint32_t mode,
                           bool sync) override;
   absl::Status Rename(absl::string_view from, absl::string_view to) override;

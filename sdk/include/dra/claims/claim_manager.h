@@ -26,14 +26,16 @@ namespace dra::claims {
 
 struct Options {
   std::string driver_name;
-  std::string data_directory;     // <kubelet root>/plugins/<driver>: claims/, held/, notes/, files/, serialize.lock
+  std::string
+      data_directory;  // <kubelet root>/plugins/<driver>: claims/, held/, notes/, files/, serialize.lock
   std::string boot_id;
   int prepare_threads = 16;
-  int unprepare_threads = 4;      // reserved: prepares never use them
-  absl::Duration answer_limit = absl::Seconds(40);   // a call is answered by then; the kubelet gives up at 45 s
+  int unprepare_threads = 4;  // reserved: prepares never use them
+  absl::Duration answer_limit =
+      absl::Seconds(40);  // a call is answered by then; the kubelet gives up at 45 s
 };
 
-struct Dependencies {             // all outlive the manager
+struct Dependencies {  // all outlive the manager
   FileSystem* fs = nullptr;
   Clock* clock = nullptr;
   ClaimReader* claims = nullptr;
@@ -51,17 +53,17 @@ struct PreparedDevice {
   std::vector<std::string> request_names;  // base request names
   std::string pool;
   std::string device;
-  std::vector<std::string> cdi_ids;        // first one unique to this device
+  std::vector<std::string> cdi_ids;  // first one unique to this device
   std::optional<std::string> share_id;
 };
 
 // For the status socket and for discovery.
 struct ClaimSummary {
   loader::ClaimIdentity claim;
-  std::string phase;           // "preparing", "prepared", "unpreparing", "dirty", "quarantined"
+  std::string phase;  // "preparing", "prepared", "unpreparing", "dirty", "quarantined"
   bool same_boot = true;
   std::vector<resource::DeviceId> devices;
-  std::string last_error;      // "" if none
+  std::string last_error;  // "" if none
   absl::Time since;
 };
 
@@ -75,12 +77,14 @@ class ClaimManager {
 
   // Makes the directories, reads the records, completes the holds of this boot. Does not call the backend. Errors:
   // the directory cannot be used. A damaged record is quarantined, not an error.
-  static absl::StatusOr<std::unique_ptr<ClaimManager>> Create(Options options, Dependencies dependencies);
+  static absl::StatusOr<std::unique_ptr<ClaimManager>> Create(Options options,
+                                                              Dependencies dependencies);
   // As Shutdown with no time.
   virtual ~ClaimManager() = default;
 
   virtual void Prepare(const loader::ClaimIdentity& claim, const Call& call, PrepareDone done) = 0;
-  virtual void Unprepare(const loader::ClaimIdentity& claim, const Call& call, UnprepareDone done) = 0;
+  virtual void Unprepare(const loader::ClaimIdentity& claim, const Call& call,
+                         UnprepareDone done) = 0;
 
   // Start-up work that is not needed before the first call: restores lost CDI files of this boot's prepared claims,
   // submits their statuses again, removes temporary files and CDI files of claims without a record. Idempotent.
@@ -89,17 +93,25 @@ class ClaimManager {
   virtual std::vector<ClaimSummary> Claims() const = 0;
   // Devices held by claims of this boot: (pool, device), sorted, unique; admin access left out.
   virtual std::vector<std::pair<std::string, std::string>> HeldDevices() const = 0;
+  // The identities of the devices that the claims known to this process hold, for the backend's discover: known from
+  // the records before the first discovery. Sorted, unique; admin access left out.
+  virtual std::vector<std::string> HeldIdentities() const = 0;
 
   // For the backend's host functions (loader::HostServices); claim_uid is that of the running hook.
   virtual absl::Status SaveUndo(absl::string_view claim_uid, absl::string_view undo) = 0;
-  virtual absl::Status UpdateDevice(absl::string_view claim_uid, absl::string_view pool, absl::string_view device,
-                                    absl::string_view share_id, const Json& status) = 0;
-  virtual absl::StatusOr<std::string> NoteGet(absl::string_view identity, absl::string_view key) = 0;
-  virtual absl::Status NotePut(absl::string_view identity, absl::string_view key, absl::string_view value) = 0;
-  virtual absl::StatusOr<std::vector<loader::OtherClaim>> Held(absl::string_view claim_uid, absl::string_view pool,
+  virtual absl::Status UpdateDevice(absl::string_view claim_uid, absl::string_view pool,
+                                    absl::string_view device, absl::string_view share_id,
+                                    const Json& status) = 0;
+  virtual absl::StatusOr<std::string> NoteGet(absl::string_view identity,
+                                              absl::string_view key) = 0;
+  virtual absl::Status NotePut(absl::string_view identity, absl::string_view key,
+                               absl::string_view value) = 0;
+  virtual absl::StatusOr<std::vector<loader::OtherClaim>> Held(absl::string_view claim_uid,
+                                                               absl::string_view pool,
                                                                absl::string_view device) = 0;
   virtual absl::StatusOr<std::string> ClaimDirectory(absl::string_view claim_uid) = 0;
-  virtual absl::StatusOr<std::string> SharedFile(absl::string_view claim_uid, absl::string_view bytes) = 0;
+  virtual absl::StatusOr<std::string> SharedFile(absl::string_view claim_uid,
+                                                 absl::string_view bytes) = 0;
 
   // Refuses new calls (Unavailable), lets running operations end within `bound`, cancels the rest and waits for them.
   // Records and CDI files stay.

@@ -21,7 +21,8 @@ class ClaimReader {
  public:
   virtual ~ClaimReader() = default;
   // One consistent GET. NotFound if there is no such claim; never a cached answer.
-  virtual absl::StatusOr<resource::ResourceClaim> GetClaim(absl::string_view namespace_name, absl::string_view name,
+  virtual absl::StatusOr<resource::ResourceClaim> GetClaim(absl::string_view namespace_name,
+                                                           absl::string_view name,
                                                            const Call& call) = 0;
 };
 
@@ -37,7 +38,8 @@ class DeviceCatalog {
   virtual ~DeviceCatalog() = default;
   // Looks the device up; when it is unknown, discovers once more at once and looks again (SLC-10). NotFound if it is
   // not there then, Unavailable while no discovery has succeeded.
-  virtual absl::StatusOr<DeviceFacts> FindDevice(absl::string_view pool, absl::string_view device, const Call& call) = 0;
+  virtual absl::StatusOr<DeviceFacts> FindDevice(absl::string_view pool, absl::string_view device,
+                                                 const Call& call) = 0;
   // The pool's counter sets: array of resource.k8s.io/v1 CounterSet. Empty if the pool has none or is unknown.
   virtual Json CounterSets(absl::string_view pool) = 0;
 };
@@ -55,11 +57,12 @@ class CdiFiles {
   // Writes the one file of the claim (atomically, replacing an old one) and returns for each device, in order, its
   // qualified CDI ids: unique over the claim, empty for a device without edits when the claim has none either. The
   // same input always gives the same ids. InvalidArgument, with the path, for edits that CDI does not allow.
-  virtual absl::StatusOr<std::vector<std::vector<std::string>>> Write(absl::string_view claim_uid,
-                                                                      const std::vector<CdiDevice>& devices,
-                                                                      const Json& claim_edits) = 0;
+  virtual absl::StatusOr<std::vector<std::vector<std::string>>> Write(
+      absl::string_view claim_uid, const std::vector<CdiDevice>& devices,
+      const Json& claim_edits) = 0;
   // True if the claim's file is there with exactly what Write would write now.
-  virtual absl::StatusOr<bool> Matches(absl::string_view claim_uid, const std::vector<CdiDevice>& devices,
+  virtual absl::StatusOr<bool> Matches(absl::string_view claim_uid,
+                                       const std::vector<CdiDevice>& devices,
                                        const Json& claim_edits) = 0;
   // OK if there is none.
   virtual absl::Status Remove(absl::string_view claim_uid) = 0;

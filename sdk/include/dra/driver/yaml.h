@@ -55,6 +55,9 @@ class YamlMapping {
   struct Document;
   struct Level;
   explicit YamlMapping(std::shared_ptr<Level> level);
+  static std::shared_ptr<Level> AddLevel(const std::shared_ptr<Document>& document,
+                                         std::string path);
+  std::shared_ptr<Document> Owner() const;
 
   std::shared_ptr<Level> level_;
 };

@@ -21,40 +21,43 @@ namespace dra::inventory {
 // Something that was repaired, dropped or could not be looked at. Shown in log, metric, Event and status socket.
 struct Finding {
   std::string pool;
-  std::string device;    // "" for a pool-level finding
-  std::string field;     // "attributes[driverVersion]", "" for the whole device
-  std::string value;     // what the backend gave, cut to 128 bytes
-  std::string problem;   // names the limit
-  std::string action;    // "repaired to ...", "attribute dropped", "device dropped", "kept last inventory", ...
+  std::string device;   // "" for a pool-level finding
+  std::string field;    // "attributes[driverVersion]", "" for the whole device
+  std::string value;    // what the backend gave, cut to 128 bytes
+  std::string problem;  // names the limit
+  std::string
+      action;  // "repaired to ...", "attribute dropped", "device dropped", "kept last inventory", ...
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 
 struct Device {
-  std::string pool;          // full pool name
+  std::string pool;  // full pool name
   std::string name;
   std::string identity;
-  std::vector<loader::ExclusionKey> exclusion_keys;  // never empty: a device without a key is its own key
-  Json device;               // resource.k8s.io/v1 Device, valid; health taints merged in
+  std::vector<loader::ExclusionKey>
+      exclusion_keys;  // never empty: a device without a key is its own key
+  Json device;         // resource.k8s.io/v1 Device, valid; health taints merged in
   loader::DeviceHealth health;
   absl::Time health_since;
-  bool gone = false;         // not discovered any more, published because a claim holds it
-  bool withheld = false;     // not published: leans on a field the server drops; still prepared if allocated
+  bool gone = false;  // not discovered any more, published because a claim holds it
+  bool withheld =
+      false;  // not published: leans on a field the server drops; still prepared if allocated
 };
 
 struct Pool {
   std::string name;
   std::vector<std::shared_ptr<const Device>> devices;  // sorted by name
-  std::vector<Json> counter_sets;                      // resource.k8s.io/v1 CounterSet, sorted by name
-  Json slice_fields = Json::object();                  // further ResourceSliceSpec members
+  std::vector<Json> counter_sets;      // resource.k8s.io/v1 CounterSet, sorted by name
+  Json slice_fields = Json::object();  // further ResourceSliceSpec members
 };
 
 // An immutable picture of what the backend reported.
 struct Snapshot {
-  uint64_t version = 0;      // grows with every change of content
-  bool known = false;        // false: no discovery has succeeded yet; pools are unknown, not empty
-  std::vector<Pool> pools;   // sorted by name; at least the node's own pool once known
+  uint64_t version = 0;     // grows with every change of content
+  bool known = false;       // false: no discovery has succeeded yet; pools are unknown, not empty
+  std::vector<Pool> pools;  // sorted by name; at least the node's own pool once known
   std::vector<Finding> findings;
-  absl::Status last_error;   // of the last discovery; OK when it succeeded
+  absl::Status last_error;  // of the last discovery; OK when it succeeded
   absl::Time last_success;
 
   const Device* FindDevice(absl::string_view pool, absl::string_view name) const;
@@ -62,9 +65,9 @@ struct Snapshot {
 
 struct Options {
   std::string driver_name;
-  std::string node_name;     // name of the node's own pool; further pools are "<node>/<suffix>"
+  std::string node_name;  // name of the node's own pool; further pools are "<node>/<suffix>"
   bool never_tainted = false;
-  std::string taint_key;     // of health taints; default "<driver name>/unhealthy"
+  std::string taint_key;  // of health taints; default "<driver name>/unhealthy"
 };
 
 // Keeps one state per device. Discoveries and health reports go in, snapshots come out. Any thread.
@@ -87,8 +90,9 @@ class Inventory {
 
   // Takes a discovery. A device that `held` names (full pool, name) and that is no longer reported stays, marked gone.
   // With result.complete false, devices that are not in it stay as they were. Returns the new snapshot.
-  std::shared_ptr<const Snapshot> Update(const loader::DiscoverResult& result, const loader::ServerFields& fields,
-                                         const std::vector<std::pair<std::string, std::string>>& held);
+  std::shared_ptr<const Snapshot> Update(
+      const loader::DiscoverResult& result, const loader::ServerFields& fields,
+      const std::vector<std::pair<std::string, std::string>>& held);
   // A discovery that failed: what is known stays, the error is shown.
   std::shared_ptr<const Snapshot> UpdateFailed(const absl::Status& error);
   // Takes a health report of all devices. Devices it leaves out become unknown.

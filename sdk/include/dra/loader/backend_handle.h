@@ -23,25 +23,26 @@ struct Manifest {
   struct ConfigKind {
     std::string api_version;  // "gpu.resource.example.com/v1alpha1"
     std::string kind;
-    Json schema;              // JSON schema of the parameters, or null
+    Json schema;  // JSON schema of the parameters, or null
   };
   struct Attribute {
     std::string name;
-    std::string type;         // "string", "int", "bool", "version" or their plurals
+    std::string type;  // "string", "int", "bool", "version" or their plurals
     std::string description;
-    bool is_volatile = false; // changes during a device's life: published only with a warning (INV-03)
+    bool is_volatile =
+        false;  // changes during a device's life: published only with a warning (INV-03)
   };
   std::string name;
   std::string version;
   std::vector<Attribute> attributes;
   std::vector<ConfigKind> config_kinds;
   std::map<std::string, absl::Duration> hook_limits;  // hook name -> longest time it may take
-  bool parallel = false;            // prepare/unprepare of different claims may run at the same time
-  bool shared_claims = false;       // a claim may be reserved for more than one consumer
-  bool never_tainted = false;       // devices never get taints: 128 to a slice
-  bool no_injection = false;        // a device without edits is in order
+  bool parallel = false;       // prepare/unprepare of different claims may run at the same time
+  bool shared_claims = false;  // a claim may be reserved for more than one consumer
+  bool never_tainted = false;  // devices never get taints: 128 to a slice
+  bool no_injection = false;   // a device without edits is in order
   bool reports_health = false;
-  bool keeps_undo = false;          // calls save_undo
+  bool keeps_undo = false;  // calls save_undo
 
   // The limit of a hook, or the default: discover 30 s, describe/validate_config/busy 5 s, health 10 s,
   // prepare/unprepare 40 s, reconcile 60 s, create/destroy 30 s.
@@ -65,7 +66,8 @@ struct DiscoveredDevice {
 // One item of a discovery: a device, or why one could not be looked at.
 struct DiscoverItem {
   std::optional<DiscoveredDevice> device;
-  std::string error_subject;  // what could not be looked at ("dfl-fme.0 interface_id"); set when there is no device
+  std::string
+      error_subject;  // what could not be looked at ("dfl-fme.0 interface_id"); set when there is no device
   absl::Status error;
 };
 struct CounterSet {
@@ -75,19 +77,22 @@ struct CounterSet {
 struct DiscoverResult {
   std::vector<DiscoverItem> items;
   std::vector<CounterSet> counter_sets;
-  std::map<std::string, Json> slice_fields;  // pool suffix -> further ResourceSliceSpec members (object)
-  bool complete = true;  // false: what is missing may exist all the same, the last good inventory stays
+  std::map<std::string, Json>
+      slice_fields;  // pool suffix -> further ResourceSliceSpec members (object)
+  bool complete =
+      true;  // false: what is missing may exist all the same, the last good inventory stays
 };
 
 // What the API server keeps of the gated fields: told to discover, so that a backend can show another shape.
 enum class FieldSupport { kUnknown, kKept, kDropped };
 struct ServerFields {
-  FieldSupport counters = FieldSupport::kUnknown;             // sharedCounters, consumesCounters
-  FieldSupport multiple_allocations = FieldSupport::kUnknown; // allowMultipleAllocations, requestPolicy
+  FieldSupport counters = FieldSupport::kUnknown;  // sharedCounters, consumesCounters
+  FieldSupport multiple_allocations =
+      FieldSupport::kUnknown;  // allowMultipleAllocations, requestPolicy
   FieldSupport taints = FieldSupport::kUnknown;
   FieldSupport binding_conditions = FieldSupport::kUnknown;
   FieldSupport list_attributes = FieldSupport::kUnknown;
-  FieldSupport node_allocatable = FieldSupport::kUnknown;     // nodeAllocatableResources
+  FieldSupport node_allocatable = FieldSupport::kUnknown;  // nodeAllocatableResources
   FieldSupport skip_node_operations = FieldSupport::kUnknown;
   friend bool operator==(const ServerFields&, const ServerFields&) = default;
 };
@@ -105,20 +110,20 @@ struct OtherClaim {
   bool admin_access = false;
 };
 struct PrepareDevice {
-  Json result;                 // the DeviceRequestAllocationResult
-  std::string identity;        // stable identity as discover gave it
-  Json configs;                // array, lowest precedence first: {"source","request","parameters"}
+  Json result;           // the DeviceRequestAllocationResult
+  std::string identity;  // stable identity as discover gave it
+  Json configs;          // array, lowest precedence first: {"source","request","parameters"}
 };
 struct PrepareArgs {
   ClaimIdentity claim;
-  Json reserved_for;           // array as in the claim's status
+  Json reserved_for;  // array as in the claim's status
   std::vector<PrepareDevice> devices;
-  std::string saved_undo;      // what the last save_undo of this claim stored; "" if none
+  std::string saved_undo;  // what the last save_undo of this claim stored; "" if none
   std::vector<OtherClaim> others;
 };
 struct PreparedDevice {
-  Json edits;                  // CDI containerEdits of this device; null or {} = none
-  Json status;                 // AllocatedDeviceStatus members (conditions, data, networkData), or null
+  Json edits;   // CDI containerEdits of this device; null or {} = none
+  Json status;  // AllocatedDeviceStatus members (conditions, data, networkData), or null
 };
 struct PrepareResult {
   std::vector<PreparedDevice> devices;  // one for each of PrepareArgs::devices, same order
@@ -128,7 +133,7 @@ struct PrepareResult {
 };
 struct UnprepareArgs {
   ClaimIdentity claim;
-  std::vector<PrepareDevice> devices;   // as recorded
+  std::vector<PrepareDevice> devices;  // as recorded
   std::string undo;
   std::vector<OtherClaim> others;
 };
@@ -140,24 +145,24 @@ struct ReconcileRecord {
 };
 struct ReconcileResult {
   ReconcileVerdict verdict = ReconcileVerdict::kTrue;
-  std::vector<Json> device_edits;       // with kTrueWithEdits, one for each device
+  std::vector<Json> device_edits;  // with kTrueWithEdits, one for each device
   Json claim_edits;
 };
 
 enum class Busy { kIdle, kBusy, kUnknown };
 enum class HealthState { kUnknown, kHealthy, kUnhealthy };
 struct DeviceHealth {
-  std::string device;        // published name
-  std::string pool;          // suffix
+  std::string device;  // published name
+  std::string pool;    // suffix
   HealthState state = HealthState::kUnknown;
-  std::string fault_class;   // "" or a label-name, e.g. "ecc-uncorrectable"
+  std::string fault_class;  // "" or a label-name, e.g. "ecc-uncorrectable"
   std::string message;
   std::string remedy;
-  std::string clears_with;   // evidence that clears it, e.g. "reset"
+  std::string clears_with;  // evidence that clears it, e.g. "reset"
 };
 
 struct BackendDescription {
-  std::string path;          // of the library
+  std::string path;  // of the library
   uint32_t abi_minor = 0;
 };
 
@@ -170,19 +175,25 @@ class HostServices {
   virtual void InventoryChanged() = 0;
   virtual void HealthChanged() = 0;
   virtual absl::Status SaveUndo(absl::string_view claim_uid, absl::string_view undo) = 0;
-  virtual absl::Status UpdateDevice(absl::string_view claim_uid, absl::string_view pool, absl::string_view device,
-                                    absl::string_view share_id, const Json& status) = 0;
-  virtual absl::StatusOr<std::string> NoteGet(absl::string_view identity, absl::string_view key) = 0;
-  virtual absl::Status NotePut(absl::string_view identity, absl::string_view key, absl::string_view value) = 0;
-  virtual absl::StatusOr<std::vector<OtherClaim>> Held(absl::string_view claim_uid, absl::string_view pool,
+  virtual absl::Status UpdateDevice(absl::string_view claim_uid, absl::string_view pool,
+                                    absl::string_view device, absl::string_view share_id,
+                                    const Json& status) = 0;
+  virtual absl::StatusOr<std::string> NoteGet(absl::string_view identity,
+                                              absl::string_view key) = 0;
+  virtual absl::Status NotePut(absl::string_view identity, absl::string_view key,
+                               absl::string_view value) = 0;
+  virtual absl::StatusOr<std::vector<OtherClaim>> Held(absl::string_view claim_uid,
+                                                       absl::string_view pool,
                                                        absl::string_view device) = 0;
   virtual absl::StatusOr<std::string> ClaimDirectory(absl::string_view claim_uid) = 0;
-  virtual absl::StatusOr<std::string> SharedFile(absl::string_view claim_uid, absl::string_view bytes) = 0;
+  virtual absl::StatusOr<std::string> SharedFile(absl::string_view claim_uid,
+                                                 absl::string_view bytes) = 0;
   struct HelperResult {
-    int exit_code = 0;       // 128 + signal when killed
-    std::string output;      // stdout and stderr, at most 64 KiB
+    int exit_code = 0;   // 128 + signal when killed
+    std::string output;  // stdout and stderr, at most 64 KiB
   };
-  virtual absl::StatusOr<HelperResult> RunHelper(const std::vector<std::string>& argv, const Call& call) = 0;
+  virtual absl::StatusOr<HelperResult> RunHelper(const std::vector<std::string>& argv,
+                                                 const Call& call) = 0;
   virtual void RequestRestart(absl::string_view reason) = 0;
 };
 
@@ -195,22 +206,26 @@ class BackendHandle {
 
   virtual BackendDescription Description() const = 0;
   // Creates the backend's instance and asks describe. Repeatable after a failure.
-  virtual absl::Status Create(absl::string_view config_json, HostServices* host, const Call& call) = 0;
+  virtual absl::Status Create(absl::string_view config_json, HostServices* host,
+                              const Call& call) = 0;
   // Known before create where the library can say it; FailedPrecondition before the first successful Create.
   virtual absl::StatusOr<Manifest> GetManifest() const = 0;
   virtual void Destroy() = 0;
 
-  virtual absl::StatusOr<DiscoverResult> Discover(const ServerFields& fields, const std::vector<std::string>& held_devices,
+  virtual absl::StatusOr<DiscoverResult> Discover(const ServerFields& fields,
+                                                  const std::vector<std::string>& held_devices,
                                                   const Call& call) = 0;
   // OK, or InvalidArgument with the path of what is wrong.
-  virtual absl::Status ValidateConfig(const Json& parameters, absl::string_view source, const Call& call) = 0;
+  virtual absl::Status ValidateConfig(const Json& parameters, absl::string_view source,
+                                      const Call& call) = 0;
   virtual absl::StatusOr<PrepareResult> Prepare(const PrepareArgs& args, const Call& call) = 0;
   virtual absl::Status Unprepare(const UnprepareArgs& args, const Call& call) = 0;
   virtual absl::Status ReconcileBegin(const Call& call) = 0;
-  virtual absl::StatusOr<ReconcileResult> ReconcileRecordHook(const ReconcileRecord& record, const Call& call) = 0;
+  virtual absl::StatusOr<ReconcileResult> ReconcileRecordHook(const ReconcileRecord& record,
+                                                              const Call& call) = 0;
   virtual absl::Status ReconcileEnd(const Call& call) = 0;
-  virtual absl::StatusOr<Busy> IsBusy(absl::string_view pool, absl::string_view device, absl::string_view identity,
-                                      const Call& call) = 0;
+  virtual absl::StatusOr<Busy> IsBusy(absl::string_view pool, absl::string_view device,
+                                      absl::string_view identity, const Call& call) = 0;
   virtual absl::StatusOr<std::vector<DeviceHealth>> Health(const Call& call) = 0;
 };
 

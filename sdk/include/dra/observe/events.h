@@ -28,14 +28,14 @@ enum class EventType { kNormal, kWarning };
 class EventRecorder {
  public:
   // api may be null (no cluster): events are only logged. All outlive this.
-  EventRecorder(kube::ApiClient* api, Clock* clock, Metrics* metrics, Logger logger, std::string reporting_controller,
-                std::string reporting_instance);
+  EventRecorder(kube::ApiClient* api, Clock* clock, Metrics* metrics, Logger logger,
+                std::string reporting_controller, std::string reporting_instance);
   // Writes what is queued for at most one second, then stops.
   ~EventRecorder();
 
   // `reason` is UpperCamel ("DeviceDropped"), `action` too ("Publish"); `note` at most 1024 bytes, cut if longer.
-  void Record(EventType type, const ObjectReference& regarding, absl::string_view reason, absl::string_view action,
-              absl::string_view note);
+  void Record(EventType type, const ObjectReference& regarding, absl::string_view reason,
+              absl::string_view action, absl::string_view note);
 
  private:
   struct Impl;

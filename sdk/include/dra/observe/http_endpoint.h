@@ -20,7 +20,7 @@ struct Condition {
 };
 
 struct EndpointOptions {
-  std::string address;     // "0.0.0.0:8080"; port 0 takes a free one
+  std::string address;  // "0.0.0.0:8080"; port 0 takes a free one
 };
 
 // HTTP: /metrics, /healthz (200 while this process can answer; depends on nothing else), /readyz (200 or 503, one line

@@ -25,18 +25,19 @@ namespace dra::publisher {
 struct Options {
   std::string driver_name;
   std::string node_name;
-  bool never_tainted = false;                    // 128 devices to a slice instead of 64
-  absl::Duration coalesce = absl::Milliseconds(50);   // a burst of changes is one update
+  bool never_tainted = false;                        // 128 devices to a slice instead of 64
+  absl::Duration coalesce = absl::Milliseconds(50);  // a burst of changes is one update
   absl::Duration retry_min = absl::Milliseconds(200);
   absl::Duration retry_max = absl::Seconds(30);
 };
 
 struct State {
-  bool published = false;       // the stored pools equal what is wanted; false while a change is on its way
-  std::string error;            // why not; "" while working
+  bool published =
+      false;          // the stored pools equal what is wanted; false while a change is on its way
+  std::string error;  // why not; "" while working
   std::string node_uid;
   uint64_t creates = 0, updates = 0, deletes = 0;  // successful writes since start
-  std::vector<inventory::Finding> findings;        // dropped by the server or by this layer, by name
+  std::vector<inventory::Finding> findings;  // dropped by the server or by this layer, by name
 };
 
 // InvalidArgument that names a setting which is missing. A publisher with such options does nothing but say so in its
@@ -48,9 +49,10 @@ absl::Status ValidateOptions(const Options& options);
 class Publisher {
  public:
   // `on_fields` is told (any thread) what the dry-run probe found, when it changes; the driver discovers again.
-  static std::unique_ptr<Publisher> Create(Options options, kube::ApiClient* api, Clock* clock,
-                                           observe::EventRecorder* events, observe::Metrics* metrics, Logger logger,
-                                           std::function<void(const loader::ServerFields&)> on_fields);
+  static std::unique_ptr<Publisher> Create(
+      Options options, kube::ApiClient* api, Clock* clock, observe::EventRecorder* events,
+      observe::Metrics* metrics, Logger logger,
+      std::function<void(const loader::ServerFields&)> on_fields);
   virtual ~Publisher() = default;  // stops
 
   virtual void Start() = 0;

@@ -17,7 +17,8 @@ struct DeviceId {
   std::string driver;
   std::string pool;
   std::string device;
-  std::optional<std::string> share_id;  // RFC 4122, lower case; only for devices with multiple allocations
+  std::optional<std::string>
+      share_id;  // RFC 4122, lower case; only for devices with multiple allocations
 
   // "<driver>/<pool>/<device>" with "/<share id>" when there is one; for texts a person reads.
   std::string ToString() const;
@@ -39,7 +40,7 @@ struct AllocationResult {
 
 // status.allocation.devices.config[]
 struct DeviceConfiguration {
-  std::string source;                 // "FromClass" or "FromClaim"; anything else is an unknown source
+  std::string source;  // "FromClass" or "FromClaim"; anything else is an unknown source
   std::vector<std::string> requests;  // empty: all requests
   bool has_opaque = false;            // false: a kind of configuration this build does not know
   std::string driver;                 // of opaque
@@ -74,8 +75,8 @@ absl::StatusOr<ResourceClaim> ParseResourceClaim(const Json& object);
 
 // One resolved opaque configuration of one allocation result: lowest precedence first.
 struct ResolvedConfig {
-  std::string source;    // "FromClass" or "FromClaim"
-  std::string request;   // which name matched: "" (all), "<request>" or "<request>/<subrequest>"
+  std::string source;   // "FromClass" or "FromClaim"
+  std::string request;  // which name matched: "" (all), "<request>" or "<request>/<subrequest>"
   Json parameters;
 };
 
@@ -83,7 +84,8 @@ struct ResolvedConfig {
 // FromClaim in list order (later outranks earlier). Matches "<request>/<subrequest>" and "<request>" alike.
 // Errors: InvalidArgument for an entry without `opaque` or with an unknown source, with its index.
 // Source: facts of the allocator's assembly, kubernetes/api:resource/v1 DeviceAllocationConfiguration.
-absl::StatusOr<std::vector<ResolvedConfig>> ResolveConfigs(const ResourceClaim& claim, const AllocationResult& result);
+absl::StatusOr<std::vector<ResolvedConfig>> ResolveConfigs(const ResourceClaim& claim,
+                                                           const AllocationResult& result);
 
 // A digest of what of an allocation concerns `driver` (its results and its configs, in order, semantically): two equal
 // digests mean the same allocation for us. Lower-case hexadecimal SHA-256.

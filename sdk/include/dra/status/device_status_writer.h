@@ -25,8 +25,8 @@ struct ClaimKey {
 class DeviceStatusWriter {
  public:
   // api and clock outlive this. field_manager is the driver name.
-  static std::unique_ptr<DeviceStatusWriter> Create(kube::ApiClient* api, Clock* clock, Logger logger,
-                                                    std::string field_manager);
+  static std::unique_ptr<DeviceStatusWriter> Create(kube::ApiClient* api, Clock* clock,
+                                                    Logger logger, std::string field_manager);
   virtual ~DeviceStatusWriter() = default;
 
   virtual void Submit(const ClaimKey& claim, std::vector<Json> entries) = 0;
