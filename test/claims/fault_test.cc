@@ -97,6 +97,7 @@ TEST_P(Faults, ADeathAtAnyFileOperationOfAPrepareIsSurvived) {
     rig.fs_.StopAt(n);
     (void)rig.Prepare("U1", Call::WithTimeout(absl::Milliseconds(200)));
     const bool stopped = rig.fs_.stopped();
+    rig.manager_->Shutdown(absl::ZeroDuration());  // a hook that still runs uses the manager
     rig.manager_.reset();
     rig.fs_.ClearFaults();
     if (!stopped) break;
