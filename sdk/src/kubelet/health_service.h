@@ -96,7 +96,10 @@ class GrpcHealthStream final : public grpc::ServerWriteReactor<typename Api::Res
   // gRPC fails a write that is under way, so OnWriteDone comes.
   void OnCancel() override { End(absl::CancelledError("the stream was cancelled")); }
 
+  // gRPC calls this after every other callback has returned. The lock shows that order to
+  // ThreadSanitizer too, which cannot see gRPC's own.
   void OnDone() override {
+    { absl::MutexLock lock(&mutex_); }
     hub_->Closed(this);
     const std::shared_ptr<GrpcHealthStream> last = std::move(self_);
   }
