@@ -7,6 +7,7 @@
 #include <mutex>
 #include <regex>
 
+#include "dra/base/utf8.h"
 #include "nlohmann/json.hpp"
 #include "observe/event_body.h"
 
@@ -194,10 +195,10 @@ TEST_F(EventsTest, OnlyLogsWithoutAnApiServer) {
 
 TEST(EventBody, CutsANoteBetweenCharacters) {
   const std::string text = std::string(1023, 'x') + "\xc3\xa9";
-  EXPECT_EQ(CutUtf8(text, 1024), std::string(1023, 'x'));
-  EXPECT_EQ(CutUtf8(text, 1025), text);
-  EXPECT_EQ(CutUtf8("a\xff\xc3", 10), "a??");
-  EXPECT_EQ(CutUtf8("", 10), "");
+  EXPECT_EQ(ValidUtf8Prefix(text, 1024), std::string(1023, 'x'));
+  EXPECT_EQ(ValidUtf8Prefix(text, 1025), text);
+  EXPECT_EQ(ValidUtf8Prefix("a\xff\xc3", 10), "a??");
+  EXPECT_EQ(ValidUtf8Prefix("", 10), "");
 }
 
 }  // namespace

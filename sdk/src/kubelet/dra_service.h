@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "dra/base/utf8.h"
 #include "k8s/dra/v1/dra.grpc.pb.h"
 #include "k8s/dra/v1beta1/dra.grpc.pb.h"
 #include "kubelet/claim_gateway.h"
@@ -15,6 +16,8 @@
 
 namespace dra::kubelet {
 
+// protobuf strings must be UTF-8: the kubelet throws away a whole response with one bad byte in it. So every text goes
+// through ValidUtf8Prefix.
 inline constexpr size_t kMaxWireString = 4096;
 
 grpc::Status ToGrpc(const absl::Status& status);
@@ -109,15 +112,16 @@ class DraService final : public Api::Service::CallbackService {
   template <typename WireDevice>
   static void Put(const PreparedDevice& device, WireDevice& out) {
     for (const std::string& name : device.request_names) {
-      out.add_request_names(WireText(name, kMaxWireString));
+      out.add_request_names(ValidUtf8Prefix(name, kMaxWireString));
     }
-    out.set_pool_name(WireText(device.pool, kMaxWireString));
-    out.set_device_name(WireText(device.device, kMaxWireString));
+    out.set_pool_name(ValidUtf8Prefix(device.pool, kMaxWireString));
+    out.set_device_name(ValidUtf8Prefix(device.device, kMaxWireString));
     for (const std::string& id : device.cdi_ids) {
-      out.add_cdi_device_ids(WireText(id, kMaxWireString));
+      out.add_cdi_device_ids(ValidUtf8Prefix(id, kMaxWireString));
     }
     if constexpr (Api::kHasShareId) {
-      if (device.share_id.has_value()) out.set_share_id(WireText(*device.share_id, kMaxWireString));
+      if (device.share_id.has_value())
+        out.set_share_id(ValidUtf8Prefix(*device.share_id, kMaxWireString));
     }
   }
 

@@ -6,11 +6,11 @@
 #include <memory>
 #include <utility>
 
+#include "dra/base/utf8.h"
 #include "k8s/dra_health/v1/dra_health.grpc.pb.h"
 #include "k8s/dra_health/v1alpha1/dra_health.grpc.pb.h"
 #include "kubelet/dra_service.h"
 #include "kubelet/health_hub.h"
-#include "kubelet/text.h"
 
 namespace dra::kubelet {
 
@@ -108,14 +108,14 @@ class GrpcHealthStream final : public grpc::ServerWriteReactor<typename Api::Res
     message_.Clear();
     for (const DeviceHealth& device : devices) {
       auto& out = *message_.add_devices();
-      out.mutable_device()->set_pool_name(WireText(device.pool, kMaxWireString));
-      out.mutable_device()->set_device_name(WireText(device.device, kMaxWireString));
+      out.mutable_device()->set_pool_name(ValidUtf8Prefix(device.pool, kMaxWireString));
+      out.mutable_device()->set_device_name(ValidUtf8Prefix(device.device, kMaxWireString));
       out.set_health(static_cast<typename Api::Status>(device.health));
       const bool known = device.last_updated != absl::InfinitePast() &&
                          device.last_updated != absl::InfiniteFuture();
       out.set_last_updated_time(known ? absl::ToUnixSeconds(device.last_updated) : 0);
       out.set_health_check_timeout_seconds(timeout_seconds_);
-      out.set_message(WireText(device.message, kMaxHealthMessage));
+      out.set_message(ValidUtf8Prefix(device.message, kMaxHealthMessage));
     }
     this->StartWrite(&message_);
   }

@@ -19,9 +19,6 @@ struct EventRecord {
   absl::Time time;
 };
 
-// The first `max_bytes` of `text`, cut between characters, with what is not UTF-8 replaced by '?'.
-std::string CutUtf8(absl::string_view text, size_t max_bytes);
-
 // Events about cluster-scoped objects live in "default".
 std::string EventNamespace(const ObjectReference& regarding);
 

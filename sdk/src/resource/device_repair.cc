@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "dra/base/utf8.h"
 #include "dra/resource/limits.h"
 #include "dra/resource/names.h"
 #include "dra/resource/slice.h"
@@ -21,24 +22,6 @@ constexpr char kDeviceDropped[] = "device dropped";
 std::string Shown(const Json& value) {
   const std::string text = value.is_string() ? value.get<std::string>() : DumpJson(value);
   return std::string(CutUtf8(text, kMaxShownBytes));
-}
-
-// Length of the UTF-8 sequence that starts at text[0], 0 if there is none.
-size_t SequenceLength(absl::string_view text) {
-  const auto byte = [&text](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xF0 ? 4 : (first >= 0xE0 ? 3 : 2);
-  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates and what lies beyond U+10FFFF.
-  if (first == 0xE0 && byte(1) < 0xA0) return 0;
-  if (first == 0xED && byte(1) > 0x9F) return 0;
-  if (first == 0xF0 && byte(1) < 0x90) return 0;
-  if (first == 0xF4 && byte(1) > 0x8F) return 0;
-  return length;
 }
 
 class Repairer {
@@ -204,7 +187,7 @@ absl::string_view CutUtf8(absl::string_view text, size_t limit) {
 
 bool IsUtf8(absl::string_view text) {
   while (!text.empty()) {
-    const size_t length = SequenceLength(text);
+    const size_t length = Utf8CharacterLength(text);
     if (length == 0) return false;
     text.remove_prefix(length);
   }
