@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "dra/resource/device_traits.h"
 #include "dra/resource/limits.h"
 #include "dra/resource/names.h"
 #include "dra/resource/semantic_equal.h"
@@ -28,28 +29,6 @@ bool HasRequestPolicy(const Json& device) {
   return false;
 }
 
-bool HasListAttribute(const Json& device) {
-  const Json* attributes = Find(device, "attributes");
-  if (attributes == nullptr || !attributes->is_object()) return false;
-  for (const Json& attribute : *attributes) {
-    for (const absl::string_view type : {"ints", "bools", "strings", "versions"}) {
-      if (Find(attribute, type) != nullptr) return true;
-    }
-  }
-  return false;
-}
-
-// A taint with effect None only informs; without the others a sick device would look well.
-bool HasKeepAwayTaint(const Json& device) {
-  const Json* taints = Find(device, "taints");
-  if (taints == nullptr || !taints->is_array()) return false;
-  for (const Json& taint : *taints) {
-    const std::string effect = StringOr(taint, "effect");
-    if (effect == "NoSchedule" || effect == "NoExecute") return true;
-  }
-  return false;
-}
-
 struct Need {
   absl::string_view field;
   FieldSupport support;
@@ -65,11 +44,12 @@ std::vector<Need> Needs(const Json& device, const loader::ServerFields& fields) 
   if (HasItems(device, "bindingConditions") || BoolOr(device, "bindsToNode")) {
     needs.push_back({"bindingConditions", fields.binding_conditions});
   }
-  if (HasListAttribute(device)) needs.push_back({"list attributes", fields.list_attributes});
+  if (resource::HasListAttribute(device))
+    needs.push_back({"list attributes", fields.list_attributes});
   if (HasItems(device, "nodeAllocatableResources")) {
     needs.push_back({"nodeAllocatableResources", fields.node_allocatable});
   }
-  if (HasKeepAwayTaint(device)) needs.push_back({"taints", fields.taints});
+  if (resource::HasKeepAwayTaint(device)) needs.push_back({"taints", fields.taints});
   return needs;
 }
 

@@ -10,22 +10,12 @@
 #include "absl/time/time.h"
 #include "dra/resource/limits.h"
 #include "dra/resource/semantic_equal.h"
+#include "dra/resource/slice.h"
 #include "publisher/pool_layout.h"
 #include "publisher/slice_names.h"
 
 namespace dra::publisher {
 namespace {
-
-bool HasListAttribute(const Json& device) {
-  const Json* attributes = Find(device, "attributes");
-  if (attributes == nullptr || !attributes->is_object()) return false;
-  for (const Json& value : *attributes) {
-    for (const char* list : {"ints", "bools", "strings", "versions"}) {
-      if (Find(value, list) != nullptr) return true;
-    }
-  }
-  return false;
-}
 
 bool IsNonEmptyList(const Json* value) {
   return value != nullptr && value->is_array() && !value->empty();
@@ -237,13 +227,11 @@ Json Canonical(const Json& spec) {
 
 size_t DevicesPerSlice(const WantedPool& pool, bool never_tainted) {
   if (!never_tainted) return resource::kMaxDevicesPerSliceWithTaints;
+  size_t limit = resource::kMaxDevicesPerSlice;
   for (const Json& device : pool.devices) {
-    if (IsNonEmptyList(Find(device, "taints")) ||
-        IsNonEmptyList(Find(device, "consumesCounters")) || HasListAttribute(device)) {
-      return resource::kMaxDevicesPerSliceWithTaints;
-    }
+    limit = std::min(limit, resource::MaxDevicesBeside(device));
   }
-  return resource::kMaxDevicesPerSlice;
+  return limit;
 }
 
 bool SameSpec(const Json& a, const Json& b) {

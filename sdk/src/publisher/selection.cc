@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "dra/resource/device_traits.h"
 #include "dra/resource/slice.h"
 #include "nlohmann/json.hpp"
 #include "publisher/refusals.h"
@@ -17,16 +18,6 @@ bool IsSet(const Json& object, absl::string_view key) {
   const Json* value = Find(object, key);
   if (value == nullptr || value->is_null()) return false;
   return value->is_boolean() ? value->get<bool>() : !value->empty();
-}
-
-bool HasBlockingTaint(const Json& device) {
-  const Json* taints = Find(device, "taints");
-  if (taints == nullptr || !taints->is_array()) return false;
-  for (const Json& taint : *taints) {
-    const std::string effect = StringOr(taint, "effect");
-    if (effect == "NoSchedule" || effect == "NoExecute") return true;
-  }
-  return false;
 }
 
 // A field without which a device would mean something dangerous: overlapping partitions would look independent, shares
@@ -51,7 +42,11 @@ const std::vector<Lean>& Leans() {
        &loader::ServerFields::multiple_allocations,
        [](const Json& d) { return IsSet(d, "allowMultipleAllocations"); },
        {"allowMultipleAllocations"}},
-      {"taints", "DRADeviceTaints", &loader::ServerFields::taints, HasBlockingTaint, {"taints"}},
+      {"taints",
+       "DRADeviceTaints",
+       &loader::ServerFields::taints,
+       resource::HasKeepAwayTaint,
+       {"taints"}},
       {"bindingConditions",
        "DRADeviceBindingConditions",
        &loader::ServerFields::binding_conditions,
