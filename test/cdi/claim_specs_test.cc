@@ -235,6 +235,24 @@ TEST_F(Cdi07, FilesOfOthersAreNeitherReadNorListed) {
   EXPECT_EQ(*specs_.ListClaims(), std::vector<std::string>{kUid});
 }
 
+TEST_F(ClaimSpecsTest, TellsTheDevicesOfAFileByItsEntries) {
+  constexpr char kShare[] = "6f1c2a34-0d1b-4c58-8a53-1f1f3f0f9e77";
+  EXPECT_TRUE(absl::IsNotFound(specs_.Devices(kUid).status()));
+  ASSERT_TRUE(specs_
+                  .Write(kUid,
+                         {{"gpu-0", "", Parsed(R"({"env":["A=0"]})")},
+                          {"nic-1", kShare, Parsed(R"({"env":["A=1"]})")}},
+                         nullptr)
+                  .ok());
+  const auto devices = specs_.Devices(kUid);
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  using Named = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(*devices, (Named{{"gpu-0", ""}, {"nic-1", kShare}}));
+  std::ofstream(specs_.PathFor(kUid)) << "{\"cdiVersion\":";
+  EXPECT_TRUE(absl::IsDataLoss(specs_.Devices(kUid).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(specs_.Devices("../x").status()));
+}
+
 TEST_F(Cdi08, ANodeThatLiesElsewhereOnTheHostKeepsBothPaths) {
   ASSERT_TRUE(
       specs_

@@ -105,6 +105,9 @@ class FakeCdi final : public CdiFiles {
     if (!write_error.ok()) return write_error;
     ++writes;
     files[std::string(uid)] = Content(devices, claim_edits);
+    auto& named = named_devices[std::string(uid)];
+    named.clear();
+    for (const CdiDevice& device : devices) named.emplace_back(device.device, device.share_id);
     std::vector<std::vector<std::string>> ids;
     for (const CdiDevice& device : devices) {
       ids.push_back({absl::StrCat("k8s.gpu.sdk.test/claim=", uid, "-", device.device,
@@ -130,6 +133,13 @@ class FakeCdi final : public CdiFiles {
     for (const auto& [uid, content] : files) claims.push_back(uid);
     return claims;
   }
+  absl::StatusOr<std::vector<std::pair<std::string, std::string>>> Devices(
+      absl::string_view uid) override {
+    const absl::MutexLock lock(&mutex_);
+    if (!devices_error.ok()) return devices_error;
+    if (!files.contains(std::string(uid))) return absl::NotFoundError("no CDI file");
+    return named_devices[std::string(uid)];
+  }
   bool Has(const std::string& uid) {
     const absl::MutexLock lock(&mutex_);
     return files.contains(uid);
@@ -141,8 +151,10 @@ class FakeCdi final : public CdiFiles {
 
   absl::Mutex mutex_;
   std::map<std::string, std::string> files;
+  std::map<std::string, std::vector<std::pair<std::string, std::string>>> named_devices;
   absl::Status write_error;
   absl::Status remove_error;
+  absl::Status devices_error;
   int writes = 0;
 
  private:

@@ -156,6 +156,35 @@ absl::StatusOr<std::vector<std::string>> ClaimSpecs::ListClaims() {
   return claim_uids;
 }
 
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ClaimSpecs::Devices(
+    absl::string_view claim_uid) {
+  const std::string context = absl::StrCat("read CDI spec of claim ", claim_uid);
+  if (!IsSafeFileId(claim_uid)) {
+    return absl::InvalidArgumentError(absl::StrCat(context, ": the UID may not name a file"));
+  }
+  const absl::StatusOr<std::string> text = fs_->ReadFile(PathFor(claim_uid));
+  if (!text.ok()) return Annotate(text.status(), context);
+  const absl::StatusOr<Spec> spec = ParseSpecFile(*text);
+  if (!spec.ok()) {
+    return absl::DataLossError(absl::StrCat(context, ": ", spec.status().message()));
+  }
+  const std::string prefix = absl::StrCat(claim_uid, "-");
+  std::vector<std::pair<std::string, std::string>> devices;
+  for (const Device& entry : spec->devices) {
+    absl::string_view name = entry.name;
+    if (!absl::ConsumePrefix(&name, prefix) || name.empty()) continue;
+    constexpr size_t kUuid = 36;
+    std::string share_id;
+    if (name.size() > kUuid + 1 && name[name.size() - kUuid - 1] == '-' &&
+        IsUuid(name.substr(name.size() - kUuid))) {
+      share_id = std::string(name.substr(name.size() - kUuid));
+      name.remove_suffix(kUuid + 1);
+    }
+    devices.emplace_back(std::string(name), std::move(share_id));
+  }
+  return devices;
+}
+
 absl::Status ClaimSpecs::RemoveTemporaries(absl::Time before) {
   const absl::StatusOr<std::vector<std::string>> names = fs_->List(directory_);
   if (absl::IsNotFound(names.status())) return absl::OkStatus();

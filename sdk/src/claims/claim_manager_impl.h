@@ -28,6 +28,9 @@ class ClaimManagerImpl final : public ClaimManager {
   void Prepare(const loader::ClaimIdentity& claim, const Call& call, PrepareDone done) override;
   void Unprepare(const loader::ClaimIdentity& claim, const Call& call, UnprepareDone done) override;
   void Restore(const Call& call) override;
+  absl::Status Reconcile(const Call& call) override;
+  int PrepareAgain(const Call& call) override;
+  OrphanReport CollectOrphans(const Call& call) override;
   std::vector<ClaimSummary> Claims() const override;
   std::vector<std::pair<std::string, std::string>> HeldDevices() const override;
   std::vector<std::string> HeldIdentities() const override;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,6 +45,10 @@ class ClaimSpecs {
                                const Json& claim_edits);
   absl::Status Remove(absl::string_view claim_uid);
   absl::StatusOr<std::vector<std::string>> ListClaims();
+  // (device, share id or "") by the names of the entries. What ends in a UUID has a share id. Of two entries for the
+  // same device and share the second is told as a device "<device>-2": the name does not say which it is.
+  absl::StatusOr<std::vector<std::pair<std::string, std::string>>> Devices(
+      absl::string_view claim_uid);
   // Removes temporary files that a kill left: only ours, by name, and last written before `before`, so that a file
   // that another instance is writing now stays. Goes on after a failure and returns the first.
   absl::Status RemoveTemporaries(absl::Time before = absl::InfiniteFuture());

@@ -33,6 +33,9 @@ struct Options {
   int unprepare_threads = 4;  // reserved: prepares never use them
   absl::Duration answer_limit =
       absl::Seconds(40);  // a call is answered by then; the kubelet gives up at 45 s
+  // Between the first evidence that a claim is gone and its release; monotonic.
+  absl::Duration orphan_grace = absl::Minutes(5);
+  double orphan_gets_per_second = 10;  // of CollectOrphans
 };
 
 struct Dependencies {  // all outlive the manager
@@ -43,6 +46,7 @@ struct Dependencies {  // all outlive the manager
   CdiFiles* cdi = nullptr;
   DeviceStatusSink* status = nullptr;
   loader::BackendHandle* backend = nullptr;
+  KubeletState* kubelet = nullptr;           // may be null: what the kubelet knows is unknown
   observe::EventRecorder* events = nullptr;  // may be null
   observe::Metrics* metrics = nullptr;       // may be null
   Logger logger;
@@ -67,6 +71,15 @@ struct ClaimSummary {
   absl::Time since;
 };
 
+// What one pass of CollectOrphans found, in claims.
+struct OrphanReport {
+  int asked = 0;      // the API server answered for these
+  int unknown = 0;    // it did not, or the claim's name is not known
+  int suspected = 0;  // gone, but not long or not often enough seen to be
+  int kept = 0;       // gone, and kept: a device is in use or may be, or the release failed
+  int released = 0;
+};
+
 // The life of claims on this node: design.md 3. Prepare and Unprepare start or join the claim's one detached operation
 // and return at once; `done` runs exactly once, on some thread, at the latest when call's deadline or the answer limit
 // has passed (Unavailable, "still working"). Any thread.
@@ -86,9 +99,23 @@ class ClaimManager {
   virtual void Unprepare(const loader::ClaimIdentity& claim, const Call& call,
                          UnprepareDone done) = 0;
 
-  // Start-up work that is not needed before the first call: restores lost CDI files of this boot's prepared claims,
-  // submits their statuses again, removes temporary files and CDI files of claims without a record. Idempotent.
+  // Work that is not needed before the first call: restores lost CDI files of this boot's prepared claims, submits
+  // their statuses again (the first time), decides about CDI files of claims without a record by the API server's and
+  // the kubelet's word, removes files that belong to nobody. Idempotent: called again from time to time, it tries
+  // again what could not be done.
   virtual void Restore(const Call& call) = 0;
+
+  // Tells the backend every record, under the exclusive lock, and does what it answers: after each successful create
+  // of the backend. New operations wait meanwhile, within their time. OK also for a backend that cannot reconcile.
+  // Errors: the lock was not to be had, or the backend did not begin or end; then leftovers may be on the hardware and
+  // a later call tries again. What goes wrong with one claim is an Event about it, and no error.
+  virtual absl::Status Reconcile(const Call& call) = 0;
+  // Prepares claims again that the backend asked for in Reconcile: no call of the kubelet comes for a pod that runs.
+  // Returns how many are left to try later, because something was away.
+  virtual int PrepareAgain(const Call& call) = 0;
+  // Looks for claims that have a record and are gone: one paced GET for each record, and what has been gone for the
+  // grace time, and is not in use, is unprepared (docs/orphans.md). One pass at a time.
+  virtual OrphanReport CollectOrphans(const Call& call) = 0;
 
   virtual std::vector<ClaimSummary> Claims() const = 0;
   // Devices held by claims of this boot: (pool, device), sorted, unique; admin access left out.

@@ -68,6 +68,21 @@ class CdiFiles {
   virtual absl::Status Remove(absl::string_view claim_uid) = 0;
   // Claim UIDs that have a file of ours.
   virtual absl::StatusOr<std::vector<std::string>> ListClaims() = 0;
+  // (device, share id or "") of each entry of the claim's file: what is left to tell when the record is lost or
+  // damaged. The file does not name the pool, and a device without edits may have no entry. Errors: NotFound if there
+  // is no file, DataLoss if it cannot be understood.
+  virtual absl::StatusOr<std::vector<std::pair<std::string, std::string>>> Devices(
+      absl::string_view claim_uid) = 0;
+};
+
+// What the kubelet itself has written down: which claims it will still unprepare.
+class KubeletState {
+ public:
+  virtual ~KubeletState() = default;
+  // The claims with devices of our driver in the kubelet's checkpoint, whose pods it has not seen end. Errors: it
+  // cannot be read or understood, an absent file included (the driver may not be shown the kubelet's directory): then
+  // nothing is known.
+  virtual absl::StatusOr<std::vector<loader::ClaimIdentity>> PreparedClaims() = 0;
 };
 
 // status.devices of a claim. Never blocks, never fails a prepare.
