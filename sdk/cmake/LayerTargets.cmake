@@ -10,6 +10,10 @@ if(DRA_SANITIZE)
   add_compile_options(-fsanitize=${DRA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${DRA_SANITIZE})
 endif()
+# Coverage for libFuzzer in every layer; the targets themselves link the fuzzer: test/fuzz/CMakeLists.txt.
+if(DRA_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 
 # dra_add_layer(<layer> SOURCES <file>... [USES <dra layer>...] [PUBLIC <target>...] [PRIVATE <target>...])
 # Sources are relative to the calling directory (sdk/src/<layer>). USES names the layers that stand below it.

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Installs the packages of debian-packages.txt that are missing. Does nothing, and needs no root, when all are there.
+# Installs the packages of debian-packages.txt, and those named, that are missing. Does nothing, and needs no root, when
+# all are there.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 mapfile -t wanted < <(sed 's/#.*//; s/[[:space:]]//g' "$here/debian-packages.txt" | grep -v '^$')
+wanted+=("$@")
 missing=()
 for package in "${wanted[@]}"; do
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] || missing+=("$package")
