@@ -113,6 +113,29 @@ TEST(PosixFileSystem, ReadFileRefusesWhatIsNoFileAndWhatIsTooLarge) {
   EXPECT_TRUE(absl::IsNotFound(fs.ReadFile(directory.Path("absent")).status()));
 }
 
+// The process's own files are where it made them; a link in their place is somebody else's doing.
+TEST(PosixFileSystem, DoesNotFollowALinkInTheLastPlaceOfAFileThatIsOurs) {
+  testing::TempDirectory directory;
+  PosixFileSystem fs;
+  ASSERT_TRUE(fs.CreateFile(directory.Path("secret"), "x", 0600, false).ok());
+  ASSERT_EQ(::symlink(directory.Path("secret").c_str(), directory.Path("link").c_str()), 0);
+  ASSERT_EQ(::symlink(directory.path().c_str(), directory.Path("above").c_str()), 0);
+  EXPECT_EQ(*fs.ReadFile(directory.Path("link")), "x");
+  FaultyFileSystem faulty(&fs);
+  for (FileSystem* each : {static_cast<FileSystem*>(&fs), static_cast<FileSystem*>(&faulty)}) {
+    EXPECT_EQ(*each->ReadOwnFile(directory.Path("secret")), "x");
+    EXPECT_EQ(*each->ReadOwnFile(directory.Path("above/secret")), "x");
+    EXPECT_TRUE(absl::IsNotFound(each->ReadOwnFile(directory.Path("absent")).status()));
+    const absl::Status refused = each->ReadOwnFile(directory.Path("link")).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_EQ(ErrnoOf(refused), std::nullopt) << "damage, not an I/O error";
+    // What another FileSystem inherits says the same.
+    EXPECT_TRUE(
+        absl::IsFailedPrecondition(each->FileSystem::ReadOwnFile(directory.Path("link")).status()));
+    EXPECT_EQ(*each->FileSystem::ReadOwnFile(directory.Path("secret")), "x");
+  }
+}
+
 TEST(PosixFileSystem, APathBelowAFileIsAnErrorNotAnAbsence) {
   PosixFileSystem fs;
   const testing::TempDirectory directory;

@@ -8,6 +8,15 @@
 
 namespace dra {
 
+absl::StatusOr<std::string> FileSystem::ReadOwnFile(absl::string_view path, uint64_t max_bytes) {
+  DRA_ASSIGN_OR_RETURN(const FileInfo info, Stat(path));
+  if (info.type == FileType::kSymlink) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("read ", path, ": is a symbolic link, which is not followed here"));
+  }
+  return ReadFile(path, max_bytes);
+}
+
 absl::Status WriteFileAtomically(FileSystem& fs, absl::string_view path, absl::string_view contents,
                                  uint32_t mode, Durability durability) {
   const std::string directory = DirectoryName(path);

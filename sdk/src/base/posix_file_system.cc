@@ -45,12 +45,18 @@ absl::Status WriteAll(int fd, absl::string_view contents, absl::string_view path
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> PosixFileSystem::ReadFile(absl::string_view path, uint64_t max_bytes) {
+absl::StatusOr<std::string> Read(absl::string_view path, uint64_t max_bytes, int open_flags) {
   // O_NONBLOCK: opening a FIFO that somebody put in our place must not hang.
-  const UniqueFd fd(::open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) return Failed("open", path);
+  const UniqueFd fd(
+      ::open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | open_flags));
+  if (!fd) {
+    // The last component is a link. (Or there are too many above it: refused as well.)
+    if (errno == ELOOP && (open_flags & O_NOFOLLOW) != 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("read ", path, ": is a symbolic link, which is not followed here"));
+    }
+    return Failed("open", path);
+  }
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return Failed("stat", path);
   if (!S_ISREG(info.st_mode)) {
@@ -72,6 +78,17 @@ absl::StatusOr<std::string> PosixFileSystem::ReadFile(absl::string_view path, ui
     }
     contents.append(buffer, static_cast<size_t>(got));
   }
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> PosixFileSystem::ReadFile(absl::string_view path, uint64_t max_bytes) {
+  return Read(path, max_bytes, 0);
+}
+
+absl::StatusOr<std::string> PosixFileSystem::ReadOwnFile(absl::string_view path,
+                                                         uint64_t max_bytes) {
+  return Read(path, max_bytes, O_NOFOLLOW);
 }
 
 absl::Status PosixFileSystem::CreateFile(absl::string_view path, absl::string_view contents,

@@ -156,6 +156,12 @@ absl::StatusOr<std::string> FaultyFileSystem::ReadFile(absl::string_view path, u
                                           [&] { return base_->ReadFile(path, max_bytes); });
 }
 
+absl::StatusOr<std::string> FaultyFileSystem::ReadOwnFile(absl::string_view path,
+                                                          uint64_t max_bytes) {
+  return Run<absl::StatusOr<std::string>>(FileOperation::kReadFile, path, "",
+                                          [&] { return base_->ReadOwnFile(path, max_bytes); });
+}
+
 absl::Status FaultyFileSystem::CreateFile(absl::string_view path, absl::string_view contents,
                                           uint32_t mode, bool sync) {
   const Verdict verdict = Begin(FileOperation::kCreateFile, path, "", sync);

@@ -43,6 +43,10 @@ class FileSystem {
   // The whole file. Refuses anything but a regular file, and files over `max_bytes` (ResourceExhausted).
   virtual absl::StatusOr<std::string> ReadFile(absl::string_view path,
                                                uint64_t max_bytes = 64u << 20) = 0;
+  // The same for a file that is ours alone: a symbolic link in its place is refused (FailedPrecondition), not followed.
+  // By default an lstat and a ReadFile.
+  virtual absl::StatusOr<std::string> ReadOwnFile(absl::string_view path,
+                                                  uint64_t max_bytes = 64u << 20);
   // Creates `path` (it must not exist; no symlink is followed), writes, and with `sync` fsyncs, before the mode is final.
   virtual absl::Status CreateFile(absl::string_view path, absl::string_view contents, uint32_t mode,
                                   bool sync) = 0;
@@ -66,6 +70,8 @@ class PosixFileSystem final : public FileSystem {
  public:
   absl::StatusOr<std::string> ReadFile(absl::string_view path,
                                        uint64_t max_bytes = 64u << 20) override;
+  absl::StatusOr<std::string> ReadOwnFile(absl::string_view path,
+                                          uint64_t max_bytes = 64u << 20) override;
   absl::Status CreateFile(absl::string_view path, absl::string_view contents, uint32_t mode,
                           bool sync) override;
   absl::Status Rename(absl::string_view from, absl::string_view to) override;

@@ -75,6 +75,8 @@ class FaultyFileSystem final : public FileSystem {
   std::vector<FileOperationRecord> Log() const;
 
   absl::StatusOr<std::string> ReadFile(absl::string_view path, uint64_t max_bytes) override;
+  // Counts as a kReadFile.
+  absl::StatusOr<std::string> ReadOwnFile(absl::string_view path, uint64_t max_bytes) override;
   absl::Status CreateFile(absl::string_view path, absl::string_view contents, uint32_t mode,
                           bool sync) override;
   absl::Status Rename(absl::string_view from, absl::string_view to) override;
