@@ -50,7 +50,7 @@ absl::StatusOr<std::string> ClaimFiles::AddShared(absl::string_view claim_uid,
   DRA_RETURN_IF_ERROR(MakeDirectories(*fs_, users, 0755));
   const std::string path = JoinPath(directory, "file");
   // The content is compared, not only looked for: a power cut may have left a file of the right name with no bytes.
-  const absl::StatusOr<std::string> stored = fs_->ReadFile(path, bytes.size() + 1);
+  const absl::StatusOr<std::string> stored = fs_->ReadOwnFile(path, bytes.size() + 1);
   if (!stored.ok() || bytes != *stored) {
     DRA_RETURN_IF_ERROR(WriteFileAtomically(*fs_, path, bytes, 0755, Durability::kDurable));
   }

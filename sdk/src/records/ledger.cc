@@ -55,7 +55,7 @@ absl::StatusOr<std::optional<Hold>> Ledger::ReadHold(const std::string& path) {
       return std::optional<Hold>(cached->second.hold);
     }
   }
-  const absl::StatusOr<std::string> text = fs_->ReadFile(path, kMaxHoldBytes);
+  const absl::StatusOr<std::string> text = fs_->ReadOwnFile(path, kMaxHoldBytes);
   if (absl::IsNotFound(text.status())) return std::optional<Hold>();
   DRA_RETURN_IF_ERROR(text.status());
   DRA_ASSIGN_OR_RETURN(Hold hold, DecodeHold(*text));

@@ -37,7 +37,7 @@ absl::StatusOr<std::string> Notes::Get(NoteOwner owner, absl::string_view identi
                                        absl::string_view key) const {
   DRA_RETURN_IF_ERROR(CheckNames(identity, key));
   const std::string path = JoinPath(DirectoryFor(owner, identity), FileName(key));
-  const absl::StatusOr<std::string> text = fs_->ReadFile(path, 4 * kMaxValueBytes);
+  const absl::StatusOr<std::string> text = fs_->ReadOwnFile(path, 4 * kMaxValueBytes);
   if (absl::IsNotFound(text.status())) {
     return absl::NotFoundError(absl::StrCat("no note \"", key, "\" for device \"", identity, "\""));
   }

@@ -13,15 +13,18 @@ namespace dra::records {
 namespace {
 
 constexpr absl::string_view kSuffix = ".json";
+constexpr absl::string_view kUnpreparing = ".unpreparing";  // between uid and suffix
 constexpr absl::string_view kCorrupt = ".json.corrupt-";
 // A claim whose record keeps getting damaged must not fill the disk: more than this many kept files are overwritten.
 constexpr int kMaxKept = 16;
 
 absl::Status CheckUid(absl::string_view claim_uid) {
-  if (IsSafeFileId(claim_uid)) return absl::OkStatus();
+  // The one ending is a phase: such a uid would be taken for another claim.
+  if (IsSafeFileId(claim_uid) && !absl::EndsWith(claim_uid, kUnpreparing)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("claim uid \"", claim_uid,
-                   "\" is not 1 to 128 characters of [A-Za-z0-9._-] with no leading '.'"));
+                   "\" is not 1 to 128 characters of [A-Za-z0-9._-] with no leading '.' and no \"",
+                   kUnpreparing, "\" at the end"));
 }
 
 }  // namespace
@@ -38,33 +41,58 @@ std::string RecordStore::PathFor(absl::string_view claim_uid) const {
   return JoinPath(directory_, absl::StrCat(claim_uid, kSuffix));
 }
 
+std::string RecordStore::UnpreparingPathFor(absl::string_view claim_uid) const {
+  return JoinPath(directory_, absl::StrCat(claim_uid, kUnpreparing, kSuffix));
+}
+
 std::string RecordStore::CorruptPath(absl::string_view claim_uid, int number) const {
   return JoinPath(directory_, absl::StrCat(claim_uid, kCorrupt, number));
 }
 
 absl::Status RecordStore::Save(const Record& record, Durability durability) {
   DRA_RETURN_IF_ERROR(CheckUid(record.claim.uid));
-  return Annotate(
+  DRA_RETURN_IF_ERROR(Annotate(
       WriteFileAtomically(*fs_, PathFor(record.claim.uid), EncodeRecord(record), 0600, durability),
-      "write record");
+      "write record"));
+  if (record.phase == Phase::kUnpreparing || record.phase == Phase::kDirty) {
+    (void)RemoveIfExists(*fs_, UnpreparingPathFor(record.claim.uid));  // outranked already
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RecordStore::MarkUnpreparing(absl::string_view claim_uid, Durability durability) {
+  DRA_RETURN_IF_ERROR(CheckUid(claim_uid));
+  absl::Status marked = fs_->Rename(PathFor(claim_uid), UnpreparingPathFor(claim_uid));
+  if (marked.ok() && durability == Durability::kDurable) marked = fs_->SyncDirectory(directory_);
+  return Annotate(marked, "mark the record as unpreparing");
+}
+
+absl::StatusOr<std::optional<Record>> RecordStore::ReadRecord(const std::string& path,
+                                                              absl::string_view claim_uid) {
+  const absl::StatusOr<std::string> text = fs_->ReadOwnFile(path, kMaxBytes);
+  if (text.ok()) {
+    absl::StatusOr<Record> record = DecodeRecord(*text, claim_uid);
+    if (record.ok()) return std::optional<Record>(*std::move(record));
+    return Annotate(record.status(), absl::StrCat("record ", path));
+  }
+  if (absl::IsNotFound(text.status())) return std::optional<Record>();
+  // A directory, a FIFO, a link or an endless file in our place is damage; an I/O error is no knowledge at all.
+  if (absl::IsFailedPrecondition(text.status()) || absl::IsResourceExhausted(text.status())) {
+    if (!ErrnoOf(text.status()).has_value()) {
+      return absl::DataLossError(absl::StrCat("record: ", text.status().message()));
+    }
+  }
+  return Annotate(text.status(), "read record");
 }
 
 absl::StatusOr<Record> RecordStore::Load(absl::string_view claim_uid) {
   DRA_RETURN_IF_ERROR(CheckUid(claim_uid));
-  const absl::StatusOr<std::string> text = fs_->ReadFile(PathFor(claim_uid), kMaxBytes);
-  if (text.ok()) {
-    absl::StatusOr<Record> record = DecodeRecord(*text, claim_uid);
-    if (record.ok()) return record;
-    return Annotate(record.status(), absl::StrCat("record ", PathFor(claim_uid)));
-  }
-  if (!absl::IsNotFound(text.status())) {
-    // A directory, a FIFO or an endless file in our place is damage; an I/O error is no knowledge at all.
-    if (absl::IsFailedPrecondition(text.status()) || absl::IsResourceExhausted(text.status())) {
-      if (!ErrnoOf(text.status()).has_value()) {
-        return absl::DataLossError(absl::StrCat("record: ", text.status().message()));
-      }
-    }
-    return Annotate(text.status(), "read record");
+  DRA_ASSIGN_OR_RETURN(std::optional<Record> record, ReadRecord(PathFor(claim_uid), claim_uid));
+  if (record.has_value()) return *std::move(record);
+  DRA_ASSIGN_OR_RETURN(record, ReadRecord(UnpreparingPathFor(claim_uid), claim_uid));
+  if (record.has_value()) {
+    record->phase = Phase::kUnpreparing;
+    return *std::move(record);
   }
   // The first kept file is always number 1, so that one look answers.
   const absl::StatusOr<FileInfo> kept = fs_->Stat(CorruptPath(claim_uid, 1));
@@ -72,22 +100,30 @@ absl::StatusOr<Record> RecordStore::Load(absl::string_view claim_uid) {
     return absl::NotFoundError(absl::StrCat("no record of claim uid ", claim_uid));
   }
   if (!kept.ok()) return Annotate(kept.status(), "read record");
-  Record record;
-  record.phase = Phase::kQuarantined;
-  record.claim.uid = std::string(claim_uid);
-  record.since = absl::FromUnixNanos(kept->mtime_ns);
-  record.last_error =
+  Record quarantined;
+  quarantined.phase = Phase::kQuarantined;
+  quarantined.claim.uid = std::string(claim_uid);
+  quarantined.since = absl::FromUnixNanos(kept->mtime_ns);
+  quarantined.last_error =
       absl::StrCat("the record was damaged and is kept as ", CorruptPath(claim_uid, 1));
-  const absl::StatusOr<std::string> damaged = fs_->ReadFile(CorruptPath(claim_uid, 1), kMaxBytes);
-  if (damaged.ok()) record.claim = GuessClaim(*damaged, claim_uid);
-  return record;
+  const absl::StatusOr<std::string> damaged =
+      fs_->ReadOwnFile(CorruptPath(claim_uid, 1), kMaxBytes);
+  if (damaged.ok()) quarantined.claim = GuessClaim(*damaged, claim_uid);
+  return quarantined;
 }
 
 absl::StatusOr<RecordStore::Kept> RecordStore::Quarantine(absl::string_view claim_uid) {
   DRA_RETURN_IF_ERROR(CheckUid(claim_uid));
+  std::string damaged = PathFor(claim_uid);
+  const absl::StatusOr<FileInfo> plain = fs_->Stat(damaged);
+  if (absl::IsNotFound(plain.status())) {
+    damaged = UnpreparingPathFor(claim_uid);
+  } else if (!plain.ok()) {
+    return plain.status();
+  }
   Kept kept;
   kept.claim.uid = std::string(claim_uid);
-  const absl::StatusOr<std::string> text = fs_->ReadFile(PathFor(claim_uid), kMaxBytes);
+  const absl::StatusOr<std::string> text = fs_->ReadOwnFile(damaged, kMaxBytes);
   if (text.ok()) kept.claim = GuessClaim(*text, claim_uid);
   int number = 1;
   for (; number < kMaxKept; ++number) {
@@ -96,12 +132,14 @@ absl::StatusOr<RecordStore::Kept> RecordStore::Quarantine(absl::string_view clai
     if (!taken.ok()) return taken.status();
   }
   kept.path = CorruptPath(claim_uid, number);
-  DRA_RETURN_IF_ERROR(fs_->Rename(PathFor(claim_uid), kept.path));
+  DRA_RETURN_IF_ERROR(fs_->Rename(damaged, kept.path));
   return kept;
 }
 
 absl::Status RecordStore::Remove(absl::string_view claim_uid) {
   DRA_RETURN_IF_ERROR(CheckUid(claim_uid));
+  // The name that is outranked goes first, so that a death in between leaves what is true.
+  DRA_RETURN_IF_ERROR(RemoveIfExists(*fs_, UnpreparingPathFor(claim_uid)));
   DRA_RETURN_IF_ERROR(RemoveIfExists(*fs_, PathFor(claim_uid)));
   // The highest number goes first: number 1 is what says "quarantined".
   int last = 0;
@@ -116,14 +154,21 @@ absl::Status RecordStore::Remove(absl::string_view claim_uid) {
   DRA_RETURN_IF_ERROR(fs_->MakeDirectory(released, 0700));
   for (int number = last; number >= 1; --number) {
     const std::string from = CorruptPath(claim_uid, number);
-    DRA_RETURN_IF_ERROR(fs_->Rename(from, JoinPath(released, BaseName(from))));
+    const std::string to = JoinPath(released, BaseName(from));
+    if (fs_->Rename(from, to).ok()) continue;
+    // What an earlier damage of the same claim left there may be a directory, which no file replaces.
+    DRA_RETURN_IF_ERROR(RemoveTree(*fs_, to));
+    DRA_RETURN_IF_ERROR(fs_->Rename(from, to));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<bool> RecordStore::Exists(absl::string_view claim_uid) {
   DRA_RETURN_IF_ERROR(CheckUid(claim_uid));
-  for (const std::string& path : {PathFor(claim_uid), CorruptPath(claim_uid, 1)}) {
+  const std::string plain = PathFor(claim_uid);
+  // The plain name once more at the end: meanwhile the record of a failed way back may have gone back to it.
+  for (const std::string& path :
+       {plain, UnpreparingPathFor(claim_uid), CorruptPath(claim_uid, 1), plain}) {
     const absl::StatusOr<FileInfo> info = fs_->Stat(path);
     if (info.ok()) return true;
     if (!absl::IsNotFound(info.status())) return info.status();
@@ -142,12 +187,15 @@ absl::StatusOr<std::vector<RecordStore::Item>> RecordStore::List() {
     } else if (!absl::ConsumeSuffix(&uid, kSuffix)) {
       continue;
     }
+    absl::ConsumeSuffix(&uid, kUnpreparing);
     if (IsSafeFileId(uid)) uids.insert(std::string(uid));
   }
   std::vector<Item> items;
   items.reserve(uids.size());
   for (const std::string& uid : uids) {
     absl::StatusOr<Record> record = Load(uid);
+    // No lock is held: it may have changed its name between two looks.
+    if (absl::IsNotFound(record.status())) record = Load(uid);
     // Gone since it was listed: another instance has unprepared it.
     if (absl::IsNotFound(record.status())) continue;
     items.push_back({uid, std::move(record)});
