@@ -16,6 +16,7 @@
 #include "driver/adapters.h"
 #include "driver/backend_supervisor.h"
 #include "driver/finding_reporter.h"
+#include "driver/path_safety.h"
 #include "driver/status_report.h"
 
 namespace dra::driver {
@@ -184,6 +185,7 @@ class NodeDriverImpl final : public NodeDriver {
   }
 
   absl::Status MakeClaims() {
+    DRA_RETURN_IF_ERROR(CheckDriverPaths(*environment_.fs, daemon_, config_.name));
     if (reader_ == nullptr) {
       reader_ = std::make_unique<ApiClaimReader>(environment_.api);
       catalog_ = std::make_unique<InventoryCatalog>(inventory_.get(), supervisor_.get());

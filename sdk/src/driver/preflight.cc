@@ -6,11 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "dra/base/status.h"
+#include "dra/base/trusted_directory.h"
 #include "dra/inventory/inventory.h"
 #include "dra/kube/discovery.h"
 #include "dra/kube/http_api_client.h"
 #include "dra/kube/kube_config.h"
 #include "dra/loader/loader.h"
+#include "driver/path_safety.h"
 
 namespace dra::driver {
 namespace {
@@ -24,15 +26,8 @@ CheckResult FromStatus(std::string subject, const absl::Status& status,
 }
 
 // A directory is writable if a file can be made and removed there.
-absl::Status CheckWritable(FileSystem& fs, const std::string& directory) {
-  DRA_ASSIGN_OR_RETURN(const FileInfo info, fs.Stat(directory, /*follow=*/true));
-  if (info.type != FileType::kDirectory) {
-    return absl::FailedPreconditionError(absl::StrCat(directory, ": is not a directory"));
-  }
-  if ((info.mode & 0002u) != 0 && (info.mode & 01000u) == 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(directory, ": is writable by everybody; take that away"));
-  }
+absl::Status CheckWritable(FileSystem& fs, const std::string& directory, DirectoryUse use) {
+  DRA_RETURN_IF_ERROR(CheckTrustedDirectory(fs, directory, use));
   const std::string probe = JoinPath(directory, ".dra-driver-check.tmp");
   DRA_RETURN_IF_ERROR(RemoveIfExists(fs, probe));
   DRA_RETURN_IF_ERROR(fs.CreateFile(probe, "", 0600, /*sync=*/false));
@@ -42,14 +37,19 @@ absl::Status CheckWritable(FileSystem& fs, const std::string& directory) {
 void CheckPaths(const DaemonConfig& config, FileSystem& fs, std::vector<CheckResult>* results) {
   const std::string registry = JoinPath(config.kubelet_root, "plugins_registry");
   results->push_back(FromStatus(absl::StrCat("kubelet registry ", registry),
-                                CheckWritable(fs, registry), "writable"));
+                                CheckWritable(fs, registry, DirectoryUse::kAbove), "writable"));
   const std::string plugins = JoinPath(config.kubelet_root, "plugins");
   results->push_back(FromStatus(absl::StrCat("kubelet plugins ", plugins),
-                                CheckWritable(fs, plugins), "writable"));
-  absl::Status cdi = CheckWritable(fs, config.cdi_directory);
+                                CheckWritable(fs, plugins, DirectoryUse::kAbove), "writable"));
+  for (const DriverConfig& driver : config.drivers) {
+    results->push_back(FromStatus(absl::StrCat("directories of ", driver.name),
+                                  CheckDriverPaths(fs, config, driver.name),
+                                  "only root and this user can change what is in them"));
+  }
+  absl::Status cdi = CheckWritable(fs, config.cdi_directory, DirectoryUse::kShared);
   if (absl::IsNotFound(cdi)) {
     const absl::Status made = MakeDirectories(fs, config.cdi_directory, 0755);
-    cdi = made.ok() ? CheckWritable(fs, config.cdi_directory) : made;
+    cdi = made.ok() ? CheckWritable(fs, config.cdi_directory, DirectoryUse::kShared) : made;
   }
   results->push_back(
       FromStatus(absl::StrCat("CDI directory ", config.cdi_directory), cdi,
