@@ -127,8 +127,10 @@ absl::StatusOr<bool> ClaimSpecs::Matches(absl::string_view claim_uid,
   const std::string context = absl::StrCat("compare CDI spec of claim ", claim_uid);
   const absl::StatusOr<Built> built = Build(claim_uid, devices, claim_edits);
   if (!built.ok()) return Annotate(built.status(), context);
-  const absl::StatusOr<std::string> text = fs_->ReadFile(PathFor(claim_uid));
+  const absl::StatusOr<std::string> text = fs_->ReadOwnFile(PathFor(claim_uid));
   if (absl::IsNotFound(text.status())) return !built->spec.has_value();
+  // A symbolic link or a FIFO in its place: what is written anew takes the place.
+  if (absl::IsFailedPrecondition(text.status())) return false;
   if (!text.ok()) return Annotate(text.status(), context);
   if (!built->spec.has_value()) return false;
   const absl::StatusOr<Spec> stored = ParseSpecFile(*text);
@@ -162,7 +164,7 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ClaimSpecs::Dev
   if (!IsSafeFileId(claim_uid)) {
     return absl::InvalidArgumentError(absl::StrCat(context, ": the UID may not name a file"));
   }
-  const absl::StatusOr<std::string> text = fs_->ReadFile(PathFor(claim_uid));
+  const absl::StatusOr<std::string> text = fs_->ReadOwnFile(PathFor(claim_uid));
   if (!text.ok()) return Annotate(text.status(), context);
   const absl::StatusOr<Spec> spec = ParseSpecFile(*text);
   if (!spec.ok()) {

@@ -68,6 +68,8 @@ absl::StatusOr<std::unique_ptr<ListeningSocket>> ListeningSocket::Bind(const std
   for (int tries = 1;; ++tries) {
     UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) return ErrnoStatus(errno, "socket");
+    // The mode of a bound socket is that of its descriptor under the umask: never wider than 0600, whatever the umask.
+    if (::fchmod(fd.get(), 0600) != 0) return ErrnoStatus(errno, "set the mode of a socket");
     // Through the directory's descriptor, because the hidden name may be longer than the final one.
     const std::string temporary = TemporarySocketName(driver);
     const sockaddr_un address =
