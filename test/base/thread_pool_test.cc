@@ -43,5 +43,30 @@ TEST(ThreadPool, QueuedCountsWhatWaitsForAThread) {
   release.Notify();
 }
 
+TEST(ThreadPool, StartsAThreadOnlyWhenAllOthersAreBusy) {
+  ThreadPool pool(4);
+  for (int i = 0; i < 20; ++i) {
+    absl::Notification ran;
+    pool.Submit([&] { ran.Notify(); });
+    ASSERT_TRUE(ran.WaitForNotificationWithTimeout(absl::Seconds(30)));
+  }
+  // One that has said that it ran may not wait yet when the next comes.
+  EXPECT_LE(pool.Threads(), 2u);
+}
+
+TEST(ThreadPool, HasNoMoreThreadsThanItsLimit) {
+  absl::Notification release;
+  std::atomic<int> running = 0;
+  ThreadPool pool(3);
+  for (int i = 0; i < 10; ++i) {
+    pool.Submit([&] {
+      ++running;
+      release.WaitForNotification();
+    });
+  }
+  EXPECT_EQ(pool.Threads(), 3u);
+  release.Notify();
+}
+
 }  // namespace
 }  // namespace dra

@@ -1,12 +1,15 @@
 #include "dra/base/thread_pool.h"
 
+#include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace dra {
 
-ThreadPool::ThreadPool(int threads) {
-  threads_.reserve(static_cast<size_t>(threads));
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+ThreadPool::ThreadPool(int threads) : limit_(static_cast<size_t>(std::max(threads, 1))) {
+  // One always: what is submitted runs even if the system has no further thread to give.
+  const absl::MutexLock lock(&mutex_);
+  threads_.emplace_back([this] { Run(); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -14,12 +17,29 @@ ThreadPool::~ThreadPool() {
     const absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  for (std::thread& thread : threads_) thread.join();
+  // Nobody submits any more, so nobody adds a thread.
+  std::vector<std::thread> threads;
+  {
+    const absl::MutexLock lock(&mutex_);
+    threads.swap(threads_);
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 void ThreadPool::Submit(std::function<void()> function) {
   const absl::MutexLock lock(&mutex_);
   queue_.push_back(std::move(function));
+  if (queue_.size() <= idle_ || threads_.size() >= limit_) return;
+  try {
+    threads_.emplace_back([this] { Run(); });
+  } catch (const std::system_error&) {
+    // Out of threads: those that run take it, later.
+  }
+}
+
+size_t ThreadPool::Threads() const {
+  const absl::MutexLock lock(&mutex_);
+  return threads_.size();
 }
 
 size_t ThreadPool::Queued() const {
@@ -34,7 +54,10 @@ void ThreadPool::Run() {
       const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
         return stopping_ || !queue_.empty();
       };
-      const absl::MutexLock lock(&mutex_, absl::Condition(&ready));
+      const absl::MutexLock lock(&mutex_);
+      ++idle_;
+      mutex_.Await(absl::Condition(&ready));
+      --idle_;
       if (queue_.empty()) return;
       function = std::move(queue_.front());
       queue_.pop_front();
