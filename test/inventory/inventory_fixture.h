@@ -13,7 +13,9 @@ namespace dra::inventory {
 class SteppedClock final : public Clock {
  public:
   absl::Time Now() override { return now; }
-  MonotonicTime Monotonic() override { return {}; }
+  MonotonicTime Monotonic() override {
+    return MonotonicTime() + absl::ToChronoNanoseconds(now - absl::UnixEpoch());
+  }
   bool Sleep(absl::Duration, const std::stop_token&) override { return true; }
 
   absl::Time now = absl::FromUnixSeconds(1767225600);  // 2026-01-01T00:00:00Z

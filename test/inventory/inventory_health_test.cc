@@ -41,12 +41,13 @@ TEST_F(Hlt01, AHealthReportBeforeTheDeviceTaintsTheFirstPublication) {
   EXPECT_EQ(TaintsOf(*inventory_.Update(Found({Item("d0", "A")}), AllKept(), {}), "d0"), kTaint);
 }
 
+// A fault is a source of its own, and worse than not knowing.
 TEST_F(Hlt03, UnknownIsShownGivesNoTaintAndTakesNoneAway) {
   inventory_.Update(Found({Item("d0", "A"), Item("d1", "B")}), AllKept(), {});
   inventory_.UpdateHealth(
       {Health("d0", HealthState::kUnhealthy, "ecc"), Health("d1", HealthState::kHealthy)});
   const auto failed = inventory_.UpdateHealthFailed(absl::UnavailableError("no library"));
-  EXPECT_EQ(failed->FindDevice("n1", "d0")->health.state, HealthState::kUnknown);
+  EXPECT_EQ(failed->FindDevice("n1", "d0")->health.state, HealthState::kUnhealthy);
   EXPECT_EQ(failed->FindDevice("n1", "d1")->health.state, HealthState::kUnknown);
   EXPECT_EQ(TaintsOf(*failed, "d0"), kTaint);
   EXPECT_EQ(TaintsOf(*failed, "d1"), Json());

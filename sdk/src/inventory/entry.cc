@@ -1,5 +1,6 @@
 #include "inventory/entry.h"
 
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -58,24 +59,56 @@ std::string TaintKey(const Options& options) {
                                    : options.taint_key;
 }
 
-// The device's own taints, and the health taint of a sick one.
-Json Taints(const Options& options, const Entry& entry) {
+std::string FormatSeconds(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
+}
+
+// Adds a NoSchedule taint that outranks the device's own: the last of too many own taints makes room. `room` is how many
+// taints may stand before it.
+void AddTaint(const std::string& key, absl::Time since, size_t room, const std::string& value,
+              Json* taints) {
+  for (const Json& taint : *taints) {
+    // The backend's own word on the same key keeps work away already.
+    if (StringOr(taint, "key") == key && StringOr(taint, "effect") == "NoSchedule") return;
+  }
+  while (taints->size() > room) taints->erase(taints->size() - 1);
+  Json taint = {{"key", key}, {"effect", "NoSchedule"}, {"timeAdded", FormatSeconds(since)}};
+  if (!value.empty() && resource::CheckLabelValue(value).ok()) taint["value"] = value;
+  taints->push_back(std::move(taint));
+}
+
+// The device's own taints, that of a sick device, and that of a drained node.
+Json Taints(const Options& options, const Drain& drain, const Entry& entry) {
   const Json* own = Find(entry.base, "taints");
   Json taints = own != nullptr && own->is_array() ? *own : Json::array();
-  if (!entry.sick) return taints;
-  const std::string key = TaintKey(options);
-  for (const Json& taint : taints) {
-    // The backend's own word on the same key keeps work away already.
-    if (StringOr(taint, "key") == key && StringOr(taint, "effect") == "NoSchedule") return taints;
+  const size_t room = resource::kMaxTaintsPerDevice - 1;
+  if (entry.fault.sick()) {
+    AddTaint(TaintKey(options), entry.fault.fault().since, drain.on ? room - 1 : room,
+             entry.fault.fault().fault_class, &taints);
   }
-  // The last of too many own taints makes room: that the device is sick outranks it.
-  while (taints.size() >= resource::kMaxTaintsPerDevice) taints.erase(taints.size() - 1);
-  Json taint = {{"key", key}, {"effect", "NoSchedule"}};
-  if (!entry.fault_class.empty() && resource::CheckLabelValue(entry.fault_class).ok()) {
-    taint["value"] = entry.fault_class;
+  if (drain.on) {
+    AddTaint(absl::StrCat(options.driver_name, "/drain"), drain.since, room, "", &taints);
   }
-  taints.push_back(std::move(taint));
   return taints;
+}
+
+// The first of the backend's own taints that keeps work away, as health; nullopt if there is none.
+std::optional<loader::DeviceHealth> OwnTaintHealth(const Json& device) {
+  const Json* taints = Find(device, "taints");
+  if (taints == nullptr || !taints->is_array()) return std::nullopt;
+  for (const Json& taint : *taints) {
+    const std::string effect = StringOr(taint, "effect");
+    if (effect != "NoSchedule" && effect != "NoExecute") continue;
+    const std::string key = StringOr(taint, "key");
+    const std::string value = StringOr(taint, "value");
+    loader::DeviceHealth health;
+    health.state = loader::HealthState::kUnhealthy;
+    health.fault_class = value.empty() ? key.substr(key.rfind('/') + 1) : value;
+    health.message =
+        absl::StrCat("tainted by its backend: ", key, value.empty() ? "" : "=", value, ":", effect);
+    return health;
+  }
+  return std::nullopt;
 }
 
 // Gives each taint the time it appeared, whole seconds. Tolerations count from it, and the server would set it anew
@@ -94,7 +127,7 @@ void StampTaints(absl::Time now, Entry* entry, Json* taints) {
     }
     added = absl::FromUnixSeconds(absl::ToUnixSeconds(added));
     times[id] = added;
-    taint["timeAdded"] = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", added, absl::UTCTimeZone());
+    taint["timeAdded"] = FormatSeconds(added);
   }
   entry->taint_times = std::move(times);
 }
@@ -115,25 +148,32 @@ bool SamePicture(const Device& a, const Device& b) {
 
 }  // namespace
 
-bool SetHealth(Entry* entry, const loader::DeviceHealth& health, absl::Time now) {
+bool MergeHealth(Entry* entry, absl::Time now) {
+  // Worst first. A fault stands while its monitor is silent; "unknown" is worse than a healthy word of old.
+  loader::DeviceHealth health = entry->reported;
+  if (entry->fault.sick()) {
+    const Fault& fault = entry->fault.fault();
+    health.state = loader::HealthState::kUnhealthy;
+    health.fault_class = fault.fault_class;
+    health.message = fault.message;
+    health.remedy = fault.remedy;
+    health.clears_with = fault.clears_with;
+  } else if (auto own = OwnTaintHealth(entry->base); own.has_value()) {
+    health = *std::move(own);
+  }
   if (SameHealth(entry->health, health)) return false;
-  if (entry->health.state != health.state || entry->health.fault_class != health.fault_class) {
-    entry->health_since = now;
+  const bool other_state = entry->health.state != health.state;
+  if (other_state || entry->health.fault_class != health.fault_class) {
+    // After a restart a stored fault is as old as it was.
+    entry->health_since = entry->fault.sick() && other_state ? entry->fault.fault().since : now;
   }
-  entry->health = health;
+  entry->health = std::move(health);
   entry->dirty = true;
-  if (health.state == loader::HealthState::kUnhealthy) {
-    entry->sick = true;
-    entry->fault_class = health.fault_class;
-  } else if (health.state == loader::HealthState::kHealthy) {
-    entry->sick = false;
-    entry->fault_class.clear();
-  }
-  return true;
+  return other_state;
 }
 
-void Publish(const Options& options, const loader::ServerFields& fields, absl::Time now,
-             Entry* entry) {
+void Publish(const Options& options, const loader::ServerFields& fields, const Drain& drain,
+             absl::Time now, Entry* entry) {
   entry->dirty = false;
   entry->findings.clear();
   Device device;
@@ -145,7 +185,7 @@ void Publish(const Options& options, const loader::ServerFields& fields, absl::T
   device.health_since = entry->health_since;
   device.gone = entry->gone;
   device.device = entry->base;
-  Json taints = Taints(options, *entry);
+  Json taints = Taints(options, drain, *entry);
   StampTaints(now, entry, &taints);
   const bool refused_taint = options.never_tainted && !taints.empty();
   if (taints.empty() || options.never_tainted) {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "inventory/accept.h"
-#include "inventory/entry.h"
+#include "inventory/inventory_state.h"
 
 namespace dra::inventory {
 namespace {
@@ -27,41 +27,6 @@ bool SamePools(const std::vector<Pool>& a, const std::vector<Pool>& b) {
 }
 
 }  // namespace
-
-struct Inventory::State {
-  const Options options;
-  Clock* const clock;  // outlives this
-  const Logger logger;
-
-  absl::Mutex mutex;
-  std::map<DeviceKey, Entry> entries ABSL_GUARDED_BY(mutex);
-  std::map<std::string, std::map<std::string, Json>> counter_sets ABSL_GUARDED_BY(mutex);
-  std::map<std::string, Json> slice_fields ABSL_GUARDED_BY(mutex);
-  std::map<DeviceKey, loader::DeviceHealth> health ABSL_GUARDED_BY(mutex);  // the last report
-  loader::ServerFields fields ABSL_GUARDED_BY(mutex);
-  std::vector<Finding> discovery_findings ABSL_GUARDED_BY(mutex);
-  absl::Status health_error ABSL_GUARDED_BY(mutex);
-  absl::Status last_error ABSL_GUARDED_BY(mutex);
-  absl::Time last_success ABSL_GUARDED_BY(mutex) = absl::InfinitePast();
-  bool known ABSL_GUARDED_BY(mutex) = false;
-  std::shared_ptr<const Snapshot> snapshot ABSL_GUARDED_BY(mutex) =
-      std::make_shared<const Snapshot>();
-
-  State(Options given, Clock* time, Logger log)
-      : options(std::move(given)),
-        clock(time),
-        logger(log.With({{"driver", options.driver_name}})) {}
-
-  void Merge(AcceptedDiscovery accepted, bool complete, const std::set<DeviceKey>& held)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  std::set<std::string> RefuseSlides(AcceptedDiscovery* accepted)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  void TakeDevice(const DeviceKey& key, Candidate candidate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  void ApplyHealth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  void LogHealth(const Entry& entry) const;
-  std::shared_ptr<const Snapshot> Rebuild() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  void LogChanges(const Snapshot& before, const Snapshot& now) const;
-};
 
 // Holds keep names: hardware that claims the name of a held device, or a new name for a held device, is refused.
 // Returns the identities that were refused: that hardware is there.
@@ -121,6 +86,8 @@ void Inventory::State::TakeDevice(const DeviceKey& key, Candidate candidate) {
     entry.held = held;
     entry.health_since = clock->Now();
     if (replaced) health.erase(key);
+    const auto note = restored.find({candidate.identity, key});
+    if (note != restored.end()) entry.fault.Restore(note->second, Now());
   }
   entry.identity = std::move(candidate.identity);
   if (entry.exclusion_keys != candidate.exclusion_keys || entry.base != candidate.device) {
@@ -181,35 +148,6 @@ void Inventory::State::Merge(AcceptedDiscovery accepted, bool complete,
   discovery_findings = std::move(accepted.findings);
 }
 
-void Inventory::State::ApplyHealth() {
-  const absl::Time now = clock->Now();
-  for (auto& [key, entry] : entries) {
-    const auto reported = health.find(key);
-    const loader::HealthState before = entry.health.state;
-    if (!SetHealth(&entry, reported == health.end() ? loader::DeviceHealth() : reported->second,
-                   now))
-      continue;
-    if (entry.health.state != before) LogHealth(entry);
-  }
-}
-
-void Inventory::State::LogHealth(const Entry& entry) const {
-  const Logger::Fields fields_of_device = {{"pool", entry.pool}, {"device", entry.name}};
-  switch (entry.health.state) {
-    case loader::HealthState::kHealthy:
-      logger.Info("device is healthy", fields_of_device);
-      break;
-    case loader::HealthState::kUnhealthy:
-      logger.Warn(absl::StrCat("device is unhealthy: ", entry.health.fault_class, " ",
-                               entry.health.message),
-                  fields_of_device);
-      break;
-    case loader::HealthState::kUnknown:
-      logger.Debug("health of device is unknown", fields_of_device);
-      break;
-  }
-}
-
 std::shared_ptr<const Snapshot> Inventory::State::Rebuild() {
   Snapshot next;
   next.known = known;
@@ -226,7 +164,8 @@ std::shared_ptr<const Snapshot> Inventory::State::Rebuild() {
   if (known) pools[options.node_name];
   const absl::Time now = clock->Now();
   for (auto& [key, entry] : entries) {
-    if (entry.dirty) Publish(options, fields, now, &entry);
+    if (entry.dirty) Publish(options, fields, drain, now, &entry);
+    if (entry.fault.needs_evidence()) next.findings.push_back(MissingEvidence(entry));
     next.findings.insert(next.findings.end(), entry.findings.begin(), entry.findings.end());
     pools[key.first].devices.push_back(entry.published);
   }
@@ -297,7 +236,9 @@ std::shared_ptr<const Snapshot> Inventory::Update(
   state_->last_success = state_->clock->Now();
   state_->known = true;
   state_->Merge(std::move(accepted), result.complete, {held.begin(), held.end()});
-  state_->ApplyHealth();
+  state_->restored.clear();
+  state_->ReportNewDevices();
+  state_->ShowHealth();
   return state_->Rebuild();
 }
 
@@ -307,23 +248,13 @@ std::shared_ptr<const Snapshot> Inventory::UpdateFailed(const absl::Status& erro
   return state_->Rebuild();
 }
 
-std::shared_ptr<const Snapshot> Inventory::UpdateHealth(
-    const std::vector<loader::DeviceHealth>& health) {
+std::shared_ptr<const Snapshot> Inventory::SetDrain(bool on, absl::Time since) {
   absl::MutexLock lock(&state_->mutex);
-  state_->health.clear();
-  for (const loader::DeviceHealth& device : health) {
-    state_->health[{PoolName(state_->options, device.pool), device.device}] = device;
+  const Drain drain = {on, on ? since : absl::Time()};
+  if (state_->drain != drain) {
+    state_->drain = drain;
+    for (auto& [key, entry] : state_->entries) entry.dirty = true;
   }
-  state_->health_error = absl::OkStatus();
-  state_->ApplyHealth();
-  return state_->Rebuild();
-}
-
-std::shared_ptr<const Snapshot> Inventory::UpdateHealthFailed(const absl::Status& error) {
-  absl::MutexLock lock(&state_->mutex);
-  state_->health.clear();
-  state_->health_error = error;
-  state_->ApplyHealth();
   return state_->Rebuild();
 }
 

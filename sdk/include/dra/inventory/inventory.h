@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "dra/base/clock.h"
 #include "dra/base/json.h"
 #include "dra/base/logger.h"
+#include "dra/inventory/fault.h"
 #include "dra/loader/backend_handle.h"
 #include "nlohmann/json.hpp"
 
@@ -79,9 +82,12 @@ struct Options {
 // Absence: a device missing from a complete discovery goes, unless a claim holds it (gone), or an item error names it or
 //   its identity. A backend that wants a broken slot to stay listed and tainted goes on reporting the
 //   device, and reports it unhealthy.
-// Health: an unhealthy device gets the taint {taint_key, fault class, NoSchedule} beside its own taints; timeAdded is
-//   the second it appeared and stays. The taint goes when the device is reported healthy, or replaced: "unknown" is
-//   shown, gives no taint, and takes none away.
+// Health: one state per device, the worst of the backend's health reports, its own taints that keep work away, and the
+//   fault that an earlier process noted. It goes to the taint and to Device::health alike. A device with a fault gets
+//   the taint {taint_key, fault class, NoSchedule} beside its own taints; timeAdded is the second it appeared and stays,
+//   also over a restart. The fault ends as fault.h says: "unknown" is shown where there is none, gives no taint, and
+//   takes none away; a stored fault waits for a report of this process. Other hardware in the place inherits nothing.
+// Drain: the taint {<driver name>/drain, NoSchedule} on every device; it says nothing of their health.
 // Withheld: a device that leans on a gated field (counters, shares, binding conditions, lists, node allocatable
 //   resources, a taint that keeps work away) is withheld until the server is known to keep it, unless a claim holds it.
 class Inventory {
@@ -99,6 +105,20 @@ class Inventory {
   std::shared_ptr<const Snapshot> UpdateHealth(const std::vector<loader::DeviceHealth>& health);
   // The health source itself failed: every device's health becomes unknown.
   std::shared_ptr<const Snapshot> UpdateHealthFailed(const absl::Status& error);
+
+  // What the notes of devices say that the next Update may bring: taken for devices that are new to it, then forgotten.
+  void Restore(const std::vector<Fault>& faults);
+  // The faults that changed since the last call, each once, for their notes. The caller writes them.
+  std::vector<Fault> TakeFaultChanges();
+  // The devices that are sick now.
+  std::vector<Fault> Faults() const;
+  // Takes evidence that the device's fault has gone. It ends now, unless the last report says that the device is sick:
+  // then with the first healthy one. `pool` is the full name. Returns the fault as it is then. Errors: Unavailable
+  // before the first discovery, NotFound, FailedPrecondition if there is no fault.
+  absl::StatusOr<Fault> ClearFault(absl::string_view pool, absl::string_view device,
+                                   const Evidence& evidence);
+  // Puts the drain taint on every device, since then, or takes it away.
+  std::shared_ptr<const Snapshot> SetDrain(bool on, absl::Time since);
 
   std::shared_ptr<const Snapshot> Get() const;
 

@@ -1,0 +1,153 @@
+// What the inventory does with health: reports, faults, notes, evidence.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "inventory/inventory_state.h"
+
+namespace dra::inventory {
+namespace {
+
+Fault NamedFault(const Entry& entry) {
+  Fault fault = entry.fault.fault();
+  fault.identity = entry.identity;
+  fault.pool = entry.pool;
+  fault.device = entry.name;
+  return fault;
+}
+
+}  // namespace
+
+Finding MissingEvidence(const Entry& entry) {
+  const Fault& fault = entry.fault.fault();
+  return {entry.pool,
+          entry.name,
+          "health",
+          fault.fault_class,
+          absl::StrCat("is reported healthy again, but this fault ends only with evidence \"",
+                       fault.clears_with, "\""),
+          "device stays tainted until dra-driver clear-fault gives it"};
+}
+
+void Inventory::State::ReportNewDevices() {
+  // A device that is new here may have been named by the last report already.
+  const Moment now = Now();
+  for (auto& [key, entry] : entries) {
+    if (std::exchange(entry.known, true)) continue;
+    const auto reported = health.find(key);
+    if (reported == health.end()) continue;
+    entry.reported = reported->second;
+    if (entry.fault.Report(entry.reported, now)) NoteFault(key, entry);
+  }
+}
+
+// Gives every device its part of the last health report. Only for a report that has just come: what was said before is
+// no sign that a fault has gone, or come again.
+void Inventory::State::ReportHealth() {
+  const Moment now = Now();
+  for (auto& [key, entry] : entries) {
+    const auto reported = health.find(key);
+    entry.reported = reported == health.end() ? loader::DeviceHealth() : reported->second;
+    if (entry.fault.Report(entry.reported, now)) NoteFault(key, entry);
+  }
+  ShowHealth();
+}
+
+void Inventory::State::ShowHealth() {
+  const absl::Time now = clock->Now();
+  for (auto& [key, entry] : entries) {
+    if (MergeHealth(&entry, now)) LogHealth(entry);
+  }
+}
+
+void Inventory::State::NoteFault(const DeviceKey& key, const Entry& entry) {
+  changed[{entry.identity, key}] = NamedFault(entry);
+}
+
+void Inventory::State::LogHealth(const Entry& entry) const {
+  const Logger::Fields fields_of_device = {{"pool", entry.pool}, {"device", entry.name}};
+  switch (entry.health.state) {
+    case loader::HealthState::kHealthy:
+      logger.Info("device is healthy", fields_of_device);
+      break;
+    case loader::HealthState::kUnhealthy:
+      logger.Warn(absl::StrCat("device is unhealthy: ", entry.health.fault_class, " ",
+                               entry.health.message),
+                  fields_of_device);
+      break;
+    case loader::HealthState::kUnknown:
+      logger.Debug("health of device is unknown", fields_of_device);
+      break;
+  }
+}
+
+std::shared_ptr<const Snapshot> Inventory::UpdateHealth(
+    const std::vector<loader::DeviceHealth>& health) {
+  absl::MutexLock lock(&state_->mutex);
+  state_->health.clear();
+  for (const loader::DeviceHealth& device : health) {
+    state_->health[{PoolName(state_->options, device.pool), device.device}] = device;
+  }
+  state_->health_error = absl::OkStatus();
+  state_->ReportHealth();
+  return state_->Rebuild();
+}
+
+std::shared_ptr<const Snapshot> Inventory::UpdateHealthFailed(const absl::Status& error) {
+  absl::MutexLock lock(&state_->mutex);
+  state_->health.clear();
+  state_->health_error = error;
+  state_->ReportHealth();
+  return state_->Rebuild();
+}
+
+void Inventory::Restore(const std::vector<Fault>& faults) {
+  absl::MutexLock lock(&state_->mutex);
+  for (const Fault& fault : faults) {
+    state_->restored[{fault.identity, {fault.pool, fault.device}}] = fault;
+  }
+}
+
+std::vector<Fault> Inventory::TakeFaultChanges() {
+  absl::MutexLock lock(&state_->mutex);
+  std::vector<Fault> faults;
+  faults.reserve(state_->changed.size());
+  for (auto& [key, fault] : state_->changed) faults.push_back(std::move(fault));
+  state_->changed.clear();
+  return faults;
+}
+
+std::vector<Fault> Inventory::Faults() const {
+  absl::MutexLock lock(&state_->mutex);
+  std::vector<Fault> faults;
+  for (const auto& [key, entry] : state_->entries) {
+    if (!entry.fault.sick()) continue;
+    faults.push_back(NamedFault(entry));
+  }
+  return faults;
+}
+
+absl::StatusOr<Fault> Inventory::ClearFault(absl::string_view pool, absl::string_view device,
+                                            const Evidence& evidence) {
+  absl::MutexLock lock(&state_->mutex);
+  const std::string name = absl::StrCat("device ", pool, "/", device);
+  if (!state_->known) {
+    return absl::UnavailableError(
+        absl::StrCat(name, ": the backend has not discovered its devices yet"));
+  }
+  const auto found = state_->entries.find({std::string(pool), std::string(device)});
+  if (found == state_->entries.end()) {
+    return absl::NotFoundError(absl::StrCat(name, " is not on this node"));
+  }
+  Entry& entry = found->second;
+  if (!entry.fault.sick()) {
+    return absl::FailedPreconditionError(absl::StrCat(name, " has no fault that could be cleared"));
+  }
+  entry.fault.Clear(evidence, state_->Now());
+  state_->NoteFault(found->first, entry);
+  state_->ShowHealth();
+  state_->Rebuild();
+  return NamedFault(entry);
+}
+
+}  // namespace dra::inventory
