@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "dra/testing/temp_directory.h"
 
 namespace dra::records {
@@ -107,6 +111,55 @@ TEST_F(ClaimLocksTest, ReconcileExcludesAllOperations) {
 }
 
 // What the Go helper does: an exclusive open-file-description lock on the whole file.
+TEST_F(ClaimLocksTest, NewOperationsWaitBehindAReconcileThatWaits) {
+  const ClaimLocks other{path_};  // as another process: every operation opens the file anew
+  auto running = locks_.LockClaim("U1", Soon());
+  ASSERT_TRUE(running.ok()) << running.status();
+  absl::Notification end;
+  std::thread reconciler([&] {
+    const auto lock = other.LockReconcile(Patient());
+    EXPECT_TRUE(lock.ok()) << lock.status();
+    end.WaitForNotificationWithTimeout(absl::Seconds(20));
+  });
+  // From the moment it waits, although only another reader has the byte.
+  const absl::Time limit = absl::Now() + absl::Seconds(20);
+  while (locks_.TryLockClaim("U2").ok() && absl::Now() < limit) std::this_thread::yield();
+  EXPECT_TRUE(absl::IsUnavailable(locks_.LockClaim("U2", Soon()).status()));
+  running = OperationLock();
+  end.Notify();
+  EXPECT_TRUE(locks_.LockClaim("U2", Patient()).ok());
+  reconciler.join();
+  EXPECT_TRUE(locks_.LockClaim("U2", Soon()).ok());
+}
+
+TEST_F(ClaimLocksTest, AStreamOfOperationsDoesNotKeepAReconcileWaiting) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> served{0};
+  std::vector<std::thread> stream;
+  for (int i = 0; i < 4; ++i) {
+    stream.emplace_back([&, uid = std::string(1, static_cast<char>('A' + i))] {
+      // The next lock is taken before the last is let go: the byte is never free of readers.
+      OperationLock held;
+      for (int n = 0; !stop; ++n) {
+        auto next = locks_.LockClaim(uid + std::to_string(n), Soon());
+        if (next.ok()) ++served;
+        held = next.ok() ? *std::move(next) : OperationLock();
+      }
+    });
+  }
+  const ClaimLocks other{path_};
+  for (int round = 0; round < 3; ++round) {
+    const int before = served;
+    const absl::Time limit = absl::Now() + absl::Seconds(20);
+    while (served < before + 8 && absl::Now() < limit) std::this_thread::yield();
+    EXPECT_GE(served.load(), before + 8) << "and the operations go on after it";
+    const auto lock = other.LockReconcile(Patient());
+    EXPECT_TRUE(lock.ok()) << lock.status();
+  }
+  stop = true;
+  for (std::thread& thread : stream) thread.join();
+}
+
 TEST_F(ClaimLocksTest, AWholeFileLockExcludesUsAndIsExcluded) {
   const UniqueFd other(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   ASSERT_TRUE(static_cast<bool>(other));

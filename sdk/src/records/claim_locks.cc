@@ -49,17 +49,38 @@ absl::StatusOr<bool> Try(int fd, uint64_t offset, short type) {
   }
 }
 
+// Between two tries. Errors: call has ended.
+absl::Status Pause(const Call& call, absl::string_view what) {
+  const absl::Status checked = call.Check("wait for a lock");
+  if (absl::IsDeadlineExceeded(checked)) {
+    return absl::UnavailableError(absl::StrCat(what, " is locked by another operation"));
+  }
+  DRA_RETURN_IF_ERROR(checked);
+  // The kernel's blocking form can be neither cancelled nor given a deadline.
+  ::poll(nullptr, 0, kPollMilliseconds);
+  return absl::OkStatus();
+}
+
 absl::Status Wait(int fd, uint64_t offset, short type, const Call& call, absl::string_view what) {
   for (;;) {
     DRA_ASSIGN_OR_RETURN(const bool taken, Try(fd, offset, type));
     if (taken) return absl::OkStatus();
-    const absl::Status checked = call.Check("wait for a lock");
-    if (absl::IsDeadlineExceeded(checked)) {
-      return absl::UnavailableError(absl::StrCat(what, " is locked by another operation"));
-    }
-    DRA_RETURN_IF_ERROR(checked);
-    // The kernel's blocking form can be neither cancelled nor given a deadline.
-    ::poll(nullptr, 0, kPollMilliseconds);
+    DRA_RETURN_IF_ERROR(Pause(call, what));
+  }
+}
+
+constexpr absl::string_view kReconcileName = "the driver's data (reconcile)";
+
+// The reconcile byte for one operation. It passes through the waiting byte, which a reconcile that waits holds
+// exclusively, and keeps that byte no longer than for one try: a reconcile finds it free between two tries.
+absl::Status ShareReconcileByte(int fd, const Call& call) {
+  for (;;) {
+    DRA_RETURN_IF_ERROR(Wait(fd, kReconcileWaitingOffset, F_RDLCK, call, kReconcileName));
+    const absl::StatusOr<bool> taken = Try(fd, kReconcileOffset, F_RDLCK);
+    DRA_RETURN_IF_ERROR(Try(fd, kReconcileWaitingOffset, F_UNLCK).status());
+    DRA_RETURN_IF_ERROR(taken.status());
+    if (*taken) return absl::OkStatus();
+    DRA_RETURN_IF_ERROR(Pause(call, kReconcileName));
   }
 }
 
@@ -97,8 +118,7 @@ absl::StatusOr<UniqueFd> ClaimLocks::Open() const {
 absl::StatusOr<OperationLock> ClaimLocks::LockClaim(absl::string_view claim_uid,
                                                     const Call& call) const {
   DRA_ASSIGN_OR_RETURN(UniqueFd fd, Open());
-  DRA_RETURN_IF_ERROR(
-      Wait(fd.get(), kReconcileOffset, F_RDLCK, call, "the driver's data (reconcile)"));
+  DRA_RETURN_IF_ERROR(ShareReconcileByte(fd.get(), call));
   DRA_RETURN_IF_ERROR(
       Wait(fd.get(), ClaimOffset(claim_uid), F_WRLCK, call, absl::StrCat("claim uid ", claim_uid)));
   return OperationLock(std::move(fd));
@@ -110,8 +130,9 @@ absl::StatusOr<OperationLock> ClaimLocks::TryLockClaim(absl::string_view claim_u
 
 absl::StatusOr<OperationLock> ClaimLocks::LockReconcile(const Call& call) const {
   DRA_ASSIGN_OR_RETURN(UniqueFd fd, Open());
-  DRA_RETURN_IF_ERROR(
-      Wait(fd.get(), kReconcileOffset, F_WRLCK, call, "the driver's data (reconcile)"));
+  DRA_RETURN_IF_ERROR(Wait(fd.get(), kReconcileWaitingOffset, F_WRLCK, call, kReconcileName));
+  DRA_RETURN_IF_ERROR(Wait(fd.get(), kReconcileOffset, F_WRLCK, call, kReconcileName));
+  DRA_RETURN_IF_ERROR(Try(fd.get(), kReconcileWaitingOffset, F_UNLCK).status());
   return OperationLock(std::move(fd));
 }
 

@@ -16,13 +16,16 @@ namespace dra::records {
 //   0              the reconcile byte
 //   1 + p          a claim, name = "claim" NUL <claim uid>
 //   2^61 + 1 + p   an exclusion key, name = "key" NUL <key>
+//   2^62 + 1       somebody waits for the reconcile byte
 // Two names on one byte only wait for each other without need.
 inline constexpr uint64_t kReconcileOffset = 0;
+inline constexpr uint64_t kReconcileWaitingOffset = (uint64_t{1} << 62) + 1;
 uint64_t ClaimOffset(absl::string_view claim_uid);
 uint64_t KeyOffset(absl::string_view key);
 
 // The locks that one operation holds; they end with this object, or with the process. One thread at a time.
-// Order, for every operation: reconcile byte, claim byte, then keys ascending. So nobody waits in a circle.
+// Order, for every operation: waiting byte, reconcile byte, claim byte, then keys ascending. The waiting byte is let go
+// once the reconcile byte is had. So nobody waits in a circle.
 class OperationLock {
  public:
   OperationLock() = default;
@@ -51,12 +54,13 @@ class ClaimLocks {
   // The file is made (0600) by the first operation.
   explicit ClaimLocks(std::string path);
 
-  // The reconcile byte shared, then the claim's byte. Errors: Unavailable if another holds it until call's deadline;
+  // The reconcile byte shared, then the claim's byte; behind a reconcile that waits. Errors: Unavailable if another holds it until call's deadline;
   // Cancelled when call's stop is requested; else what the kernel said of the file.
   absl::StatusOr<OperationLock> LockClaim(absl::string_view claim_uid, const Call& call) const;
   // The same without waiting: Unavailable at once if it is not free.
   absl::StatusOr<OperationLock> TryLockClaim(absl::string_view claim_uid) const;
-  // The reconcile byte, exclusively: waits for all operations and keeps new ones out.
+  // The reconcile byte, exclusively: waits for the operations that run, and new ones wait behind it from the start, so
+  // that a stream of operations cannot keep it waiting for ever.
   absl::StatusOr<OperationLock> LockReconcile(const Call& call) const;
   // One key alone, for a short piece of work that takes nothing further.
   absl::StatusOr<OperationLock> LockKey(absl::string_view key, const Call& call) const;
