@@ -144,7 +144,10 @@ TEST(ValidateSpec, RefusesEachBrokenRule) {
   refused("empty device edits", [](Spec& s) { s.devices[0].edits = {}; });
   refused("multiple device \"d0\"", [](Spec& s) { s.devices.push_back(s.devices[0]); });
   refused("device name", [](Spec& s) { s.devices[0].name = "a/b"; });
-  refused("invalid environment variable \"=x\"", [](Spec& s) { s.edits.env = {"=x"}; });
+  refused("env[0]: invalid environment variable without a name",
+          [](Spec& s) { s.edits.env = {"=x"}; });
+  refused("env[0]: invalid environment variable without a '='",
+          [](Spec& s) { s.edits.env = {"x"}; });
   refused("invalid (empty) device path", [](Spec& s) { s.edits.device_nodes = {Node("")}; });
   refused("invalid type \"x\"", [](Spec& s) { s.edits.device_nodes = {Node("/d", "x")}; });
   refused("invalid permissions \"rx\"",

@@ -28,6 +28,9 @@ class DepthGuard : public nlohmann::json_sax<Json> {
                    const nlohmann::detail::exception& error) override {
     position_ = position;
     text_ = error.what();
+    // The library goes on with what it read last: that may be a token or a parameter.
+    const size_t quoted = text_.find("; last read: ");
+    if (quoted != std::string::npos) text_.resize(quoted);
     return false;
   }
 

@@ -66,9 +66,10 @@ absl::Status ValidateEnv(const std::vector<std::string>& env, absl::string_view 
   for (size_t i = 0; i < env.size(); ++i) {
     const size_t equals = env[i].find('=');
     if (equals == std::string::npos || equals == 0) {
-      return Invalid(
-          absl::StrCat(path, "[", i, "]"),
-          absl::StrCat("invalid environment variable \"", env[i], "\", must be NAME=VALUE"));
+      return Invalid(absl::StrCat(path, "[", i, "]"),
+                     equals == 0
+                         ? "invalid environment variable without a name, must be NAME=VALUE"
+                         : "invalid environment variable without a '=', must be NAME=VALUE");
     }
   }
   return absl::OkStatus();

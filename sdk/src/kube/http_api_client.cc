@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "dra/base/status.h"
 #include "kube/credentials.h"
@@ -212,6 +213,12 @@ class HttpApiClient final : public ApiClient {
       response = Observed(subject, [&] { return send(*credentials); });
     }
     if (!response.ok()) return Annotate(response.status(), subject.Text());
+    // Some proxies repeat the request's headers in their error pages, and those pages reach logs and Events.
+    if (response->code >= 300 && !(*credentials)->token.empty()) {
+      absl::StrReplaceAll({{(*credentials)->token, "[token withheld]"}}, &response->body);
+      for (std::string& warning : response->warnings)
+        absl::StrReplaceAll({{(*credentials)->token, "[token withheld]"}}, &warning);
+    }
     for (const std::string& warning : response->warnings) {
       if (FirstTime(absl::StrCat("warning ", warning))) {
         logger_.Warn("the API server warns",

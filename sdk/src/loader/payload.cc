@@ -117,7 +117,11 @@ std::string ShownText(dra_str text, size_t max_bytes) {
 }
 
 absl::StatusOr<Json> CheckedJson(dra_str text, absl::string_view what, size_t max_bytes) {
-  DRA_ASSIGN_OR_RETURN(const std::string checked, CheckedText(text, max_bytes, what));
+  // Nothing of the text is shown: it may be edits or undo data with a secret in them.
+  DRA_ASSIGN_OR_RETURN(const std::string checked, CheckedBytes(text, max_bytes, what));
+  if (!IsCleanUtf8(checked)) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": not UTF-8, or with a NUL byte"));
+  }
   if (checked.empty()) return Json(nullptr);
   if (const size_t depth = Depth(checked); depth > kMaxJsonDepth) {
     return absl::InvalidArgumentError(absl::StrCat(

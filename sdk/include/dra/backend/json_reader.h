@@ -72,7 +72,10 @@ inline Json ParseStrictJson(std::string_view text, const std::string& what) {
   try {
     return Json::parse(text.begin(), text.end(), on_event);
   } catch (const Json::exception& error) {
-    throw BackendError(DRA_INVALID_ARGUMENT, what + ": not JSON: " + error.what());
+    // The library goes on with what it read last: that may be a secret.
+    std::string problem = error.what();
+    problem = problem.substr(0, problem.find("; last read: "));
+    throw BackendError(DRA_INVALID_ARGUMENT, what + ": not JSON: " + problem);
   }
 }
 
@@ -86,7 +89,9 @@ inline Json ParseStrictJson(std::string_view text, const std::string& what) {
 //     Mode::kTime}}); });
 //   });
 //
-// Every error is a BackendError with DRA_INVALID_ARGUMENT. Types: std::string, bool, int64_t,
+// Every error is a BackendError with DRA_INVALID_ARGUMENT. It names paths and the words of an Enum, never another
+// value: errors reach logs and Events, and parameters may hold secrets.
+// Types: std::string, bool, int64_t,
 // double, Json (any). null counts as absent. Keys that were asked for are known; the rest is
 // refused when Read or ...Object returns.
 class JsonReader {
@@ -188,8 +193,7 @@ class JsonReader {
 
   int64_t Limit(const std::string& key, int64_t value, int64_t minimum, int64_t maximum) const {
     if (value < minimum || value > maximum) {
-      Refuse(key, std::to_string(value) + " is not in " + std::to_string(minimum) + ".." +
-                      std::to_string(maximum));
+      Refuse(key, "is not in " + std::to_string(minimum) + ".." + std::to_string(maximum));
     }
     return value;
   }
