@@ -10,11 +10,15 @@
 #include "absl/synchronization/mutex.h"
 #include "dra/kube/reflector.h"
 #include "publisher/reconciler.h"
+#include "publisher/slice_names.h"
 #include "publisher/slice_store.h"
 #include "publisher/waker.h"
+#include "publisher/write_gate.h"
 
 namespace dra::publisher {
 namespace {
+
+constexpr uint64_t kFirstTurn = 1;
 
 class WatchingPublisher final : public Publisher {
  public:
@@ -24,12 +28,13 @@ class WatchingPublisher final : public Publisher {
       : options_(std::move(options)),
         options_status_(ValidateOptions(options_)),
         clock_(clock),
-        reconciler_(options_, api, clock, events, metrics, logger, &store_, std::move(on_fields)) {
+        reconciler_(options_, api, clock, events, metrics, logger, &store_, &gate_,
+                    std::move(on_fields)) {
+    wanted_.turn = kFirstTurn;
+    gate_.Open(kFirstTurn);
     kube::ReflectorOptions watch;
     watch.resource = kube::ResourceSlices();
-    // Both fields: the server's watch cache is indexed by node, and without it every slice would be scanned.
-    watch.selector.field_selector =
-        absl::StrCat("spec.driver=", options_.driver_name, ",spec.nodeName=", options_.node_name);
+    watch.selector.field_selector = SelectorOf(options_.driver_name, options_.node_name);
     reflector_ = std::make_unique<kube::Reflector>(
         api, clock, logger, watch, [this](const kube::Change& change) { OnChange(change); });
   }
@@ -63,6 +68,18 @@ class WatchingPublisher final : public Publisher {
     if (wanted_.withdrawn == withdrawn) return;
     wanted_.withdrawn = withdrawn;
     DirtySoon();
+  }
+
+  void SetWriting(bool writing) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      if ((wanted_.turn != 0) == writing) return;
+      wanted_.turn = writing ? ++turns_ : 0;
+      if (writing) gate_.Open(wanted_.turn);
+      failing_ = false;  // what failed was another task
+      DirtyNow();
+    }
+    if (!writing) gate_.Close();
   }
 
   void Resync() override {
@@ -154,9 +171,11 @@ class WatchingPublisher final : public Publisher {
   void Pass(const std::stop_token& stop) {
     Wanted wanted;
     std::vector<std::string> verify;
+    bool refresh = false;
     {
       absl::MutexLock lock(&mutex_);
       wanted = wanted_;
+      refresh = wanted.turn != 0 && wanted.turn != listed_turn_;
       if (std::exchange(dirty_, false)) equal_ = false;  // until this pass has shown it
       if (std::exchange(check_node_, false)) reconciler_.ForgetNode();
       if (std::exchange(probe_again_, false)) reconciler_.WantProbe();
@@ -167,7 +186,10 @@ class WatchingPublisher final : public Publisher {
     }
     PassResult result;
     result.status = reconciler_.Verify(verify, stop);
+    // What another instance wrote last may not have come by the watch yet.
+    if (result.status.ok() && refresh) result.status = reconciler_.Refresh(stop);
     if (result.status.ok()) {
+      if (refresh) listed_turn_ = wanted.turn;
       result = reconciler_.Run(wanted, stop);
     } else {
       result.again = options_.retry_min;
@@ -178,7 +200,10 @@ class WatchingPublisher final : public Publisher {
       for (const std::string& name : verify) unverified_.erase(name);
     }
     equal_ = result.equal;
-    failing_ = !result.status.ok();
+    // A write that was not this instance's any more; the next pass is for the new state.
+    const bool turn_over = wanted.turn != wanted_.turn && absl::IsCancelled(result.status);
+    failing_ = !result.status.ok() && !turn_over;
+    if (turn_over) due_ = clock_->Monotonic();
     if (result.again < absl::Hours(24)) {
       const MonotonicTime again = clock_->Monotonic() + absl::ToChronoNanoseconds(result.again);
       due_ = failing_ ? again : std::min(due_, again);
@@ -197,7 +222,10 @@ class WatchingPublisher final : public Publisher {
   const absl::Status options_status_;
   Clock* const clock_;
   SliceStore store_;
+  WriteGate gate_;
   Reconciler reconciler_;  // the writer thread's, once it runs
+  uint64_t listed_turn_ =
+      kFirstTurn;  // the writer thread's; the first one begins with the reflector's list
   std::unique_ptr<kube::Reflector> reflector_;
   Waker waker_;
   std::stop_source stop_;
@@ -205,6 +233,7 @@ class WatchingPublisher final : public Publisher {
 
   mutable absl::Mutex mutex_;
   Wanted wanted_ ABSL_GUARDED_BY(mutex_);
+  uint64_t turns_ ABSL_GUARDED_BY(mutex_) = kFirstTurn;
   std::set<std::string> unverified_ ABSL_GUARDED_BY(mutex_);
   MonotonicTime due_ ABSL_GUARDED_BY(mutex_);
   bool dirty_ ABSL_GUARDED_BY(mutex_) = false;    // something happened since the last pass began

@@ -30,13 +30,14 @@ MonotonicTime After(MonotonicTime now, absl::Duration duration) {
 
 Reconciler::Reconciler(const Options& options, kube::ApiClient* api, Clock* clock,
                        observe::EventRecorder* events, observe::Metrics* metrics, Logger logger,
-                       SliceStore* store, OnFields on_fields)
+                       SliceStore* store, WriteGate* gate, OnFields on_fields)
     : options_(options),
       api_(api),
       clock_(clock),
       metrics_(metrics),
       logger_(logger),
       store_(store),
+      gate_(gate),
       on_fields_(std::move(on_fields)),
       reporter_(options, events, std::move(logger)),
       limiter_(options.retry_max) {}
@@ -55,7 +56,13 @@ PassResult Reconciler::Run(const Wanted& wanted, const std::stop_token& stop) {
     result.status = ResolveNode(stop);
     if (result.status.ok()) Probe(stop);
   }
-  if (result.status.ok()) result.status = Converge(wanted, stop, result.equal);
+  if (result.status.ok()) {
+    if (wanted.turn == 0) {
+      result.equal = Observe(wanted);
+    } else {
+      result.status = Converge(wanted, stop, result.equal);
+    }
+  }
   reporter_.PassEnded(result.status, node_uid_);
   if (!result.status.ok()) {
     result.again = Backoff(result.status);
@@ -138,8 +145,9 @@ void Reconciler::Probe(const std::stop_token& stop) {
 }
 
 void Reconciler::SetFields(const loader::ServerFields& fields) {
-  if (fields == fields_) return;
+  if (fields == fields_ && fields_told_) return;
   fields_ = fields;
+  fields_told_ = true;
   if (on_fields_) on_fields_(fields_);
 }
 
@@ -239,6 +247,17 @@ Reconciler::Step Reconciler::Check(const std::vector<Operation>& plan, const Wan
 
 Reconciler::Step Reconciler::Execute(const Operation& operation, const Wanted& wanted,
                                      const std::stop_token& stop, absl::Status& error) {
+  if (!gate_->Enter(wanted.turn)) {
+    error = absl::CancelledError("publishing: another instance publishes now");
+    return Step::kFailed;
+  }
+  const Step step = Write(operation, wanted, stop, error);
+  gate_->Leave();
+  return step;
+}
+
+Reconciler::Step Reconciler::Write(const Operation& operation, const Wanted& wanted,
+                                   const std::stop_token& stop, absl::Status& error) {
   switch (operation.kind) {
     case Operation::Kind::kDelete: {
       kube::DeleteOptions options;
@@ -325,27 +344,6 @@ Reconciler::Step Reconciler::Refused(const Operation& operation, const absl::Sta
                      "or newer does)");
   }
   return Step::kFailed;
-}
-
-Reconciler::Step Reconciler::ReadAgain(const std::string& name, const std::stop_token& stop,
-                                       absl::Status& error) {
-  error = Verify({name}, stop);
-  return error.ok() ? Step::kReplan : Step::kFailed;
-}
-
-absl::Status Reconciler::Verify(const std::vector<std::string>& names,
-                                const std::stop_token& stop) {
-  for (const std::string& name : names) {
-    const auto slice = api_->Get(kube::ResourceSlices(), "", name, CallFor(stop));
-    if (slice.ok()) {
-      store_->Put(*slice);
-    } else if (absl::IsNotFound(slice.status())) {
-      store_->Remove(name);
-    } else {
-      return Annotate(slice.status(), absl::StrCat("read resource slice \"", name, "\""));
-    }
-  }
-  return absl::OkStatus();
 }
 
 bool Reconciler::IsRepair(const Operation& operation) const {

@@ -25,6 +25,7 @@
 #include "publisher/reporter.h"
 #include "publisher/selection.h"
 #include "publisher/slice_store.h"
+#include "publisher/write_gate.h"
 
 namespace dra::publisher {
 
@@ -33,11 +34,12 @@ struct Wanted {
   std::shared_ptr<const inventory::Snapshot> snapshot;  // null or not known: nothing is written
   HeldDevices held;
   bool withdrawn = false;  // nothing at all
+  uint64_t turn = 0;       // of the gate; 0: another instance writes
 };
 
 struct PassResult {
   absl::Status status;  // OK, or what failed first
-  bool equal = false;   // the store is as wanted
+  bool equal = false;   // the store is as wanted; without a turn: complete
   absl::Duration again =
       absl::InfiniteDuration();  // run once more after this, if nothing happens before
 };
@@ -51,7 +53,7 @@ class Reconciler {
   // All pointers outlive this; events and metrics may be null.
   Reconciler(const Options& options, kube::ApiClient* api, Clock* clock,
              observe::EventRecorder* events, observe::Metrics* metrics, Logger logger,
-             SliceStore* store, OnFields on_fields);
+             SliceStore* store, WriteGate* gate, OnFields on_fields);
 
   PassResult Run(const Wanted& wanted, const std::stop_token& stop);
 
@@ -61,6 +63,8 @@ class Reconciler {
   void WantProbe() { probe_wanted_ = true; }
   // Reads slices again whose fate a list has left open.
   absl::Status Verify(const std::vector<std::string>& names, const std::stop_token& stop);
+  // Brings the store up to the server's state of now.
+  absl::Status Refresh(const std::stop_token& stop);
 
   const std::string& node_uid() const { return node_uid_; }
   uint64_t creates() const { return creates_; }
@@ -80,6 +84,8 @@ class Reconciler {
   absl::Status ResolveNode(const std::stop_token& stop);
   void Probe(const std::stop_token& stop);
   void SetFields(const loader::ServerFields& fields);
+  // Another instance writes: only looks whether what is stored is complete.
+  bool Observe(const Wanted& wanted);
   absl::Status Converge(const Wanted& wanted, const std::stop_token& stop, bool& equal);
   Selection SelectWanted(const Wanted& wanted);
   std::vector<Operation> MakePlan(const Selection& selection);
@@ -88,6 +94,8 @@ class Reconciler {
   Step Check(const std::vector<Operation>& plan, const Wanted& wanted, absl::Status& error);
   Step Execute(const Operation& operation, const Wanted& wanted, const std::stop_token& stop,
                absl::Status& error);
+  Step Write(const Operation& operation, const Wanted& wanted, const std::stop_token& stop,
+             absl::Status& error);
   Step Answered(const Operation& operation, const Json& answer);
   Step Refused(const Operation& operation, const absl::Status& status, const Wanted& wanted,
                const std::stop_token& stop, absl::Status& error);
@@ -106,6 +114,7 @@ class Reconciler {
   observe::Metrics* const metrics_;
   const Logger logger_;
   SliceStore* const store_;
+  WriteGate* const gate_;
   const OnFields on_fields_;
   Reporter reporter_;
 
@@ -114,6 +123,7 @@ class Reconciler {
   MonotonicTime node_checked_at_;
 
   loader::ServerFields fields_;
+  bool fields_told_ = false;
   bool probed_ = false;
   bool probe_wanted_ = true;
   MonotonicTime probed_at_;

@@ -43,6 +43,10 @@ bool IsOurs(const Json& slice, absl::string_view driver_name, absl::string_view 
          StringOr(*spec, "nodeName") == node_name;
 }
 
+std::string SelectorOf(absl::string_view driver_name, absl::string_view node_name) {
+  return absl::StrCat("spec.driver=", driver_name, ",spec.nodeName=", node_name);
+}
+
 std::string PoolOf(const Json& slice) {
   const Json* spec = Find(slice, "spec");
   const Json* pool = spec == nullptr ? nullptr : Find(*spec, "pool");

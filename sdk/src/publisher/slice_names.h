@@ -25,6 +25,10 @@ std::string Meta(const Json& object, absl::string_view key);
 // True if the slice's spec names this driver and this node: whoever wrote it, it is this driver's to keep right.
 bool IsOurs(const Json& slice, absl::string_view driver_name, absl::string_view node_name);
 
+// The field selector of this driver's slices of this node. Both fields: the server's watch cache is indexed by node, and
+// without it every slice would be scanned.
+std::string SelectorOf(absl::string_view driver_name, absl::string_view node_name);
+
 // spec.pool.name, "" if absent.
 std::string PoolOf(const Json& slice);
 

@@ -33,7 +33,8 @@ struct Options {
 
 struct State {
   bool published =
-      false;          // the stored pools equal what is wanted; false while a change is on its way
+      false;  // the stored pools equal what is wanted; false while a change is on its way. While this
+              // publisher may not write: they are complete, whoever wrote them
   std::string error;  // why not; "" while working
   std::string node_uid;
   uint64_t creates = 0, updates = 0, deletes = 0;  // successful writes since start
@@ -48,7 +49,8 @@ absl::Status ValidateOptions(const Options& options);
 // watch, one for the writes. Any thread may call.
 class Publisher {
  public:
-  // `on_fields` is told (any thread) what the dry-run probe found, when it changes; the driver discovers again.
+  // `on_fields` is told (any thread) what the dry-run probe found, the first time and when it changes; the driver
+  // discovers again.
   static std::unique_ptr<Publisher> Create(
       Options options, kube::ApiClient* api, Clock* clock, observe::EventRecorder* events,
       observe::Metrics* metrics, Logger logger,
@@ -62,6 +64,10 @@ class Publisher {
   virtual void SetHeld(std::vector<std::pair<std::string, std::string>> held) = 0;
   // Drains the node: every slice of this driver is deleted and none comes back until this is called with false.
   virtual void SetWithdrawn(bool withdrawn) = 0;
+  // False: another instance of the driver publishes. This one goes on watching and probing, and writes, repairs and
+  // reports nothing; when the call returns, a write that was under way has ended (30 s at most, less after Stop). True,
+  // as it is at first: the slices are listed before the first write, then what is stored already is taken over.
+  virtual void SetWriting(bool writing) = 0;
   // The kubelet has just registered us, so it may have wiped the slices: compare with the server now.
   virtual void Resync() = 0;
   virtual State GetState() const = 0;
