@@ -9,6 +9,7 @@
 #include "dra/base/status.h"
 #include "dra/observe/events.h"
 #include "dra/observe/metrics.h"
+#include "dra/resource/semver.h"
 
 namespace dra::claims {
 using records::Record;
@@ -41,51 +42,93 @@ absl::StatusOr<std::optional<Record>> ClaimCore::LoadOrQuarantine(
   absl::StatusOr<Record> record = store.Load(claim.uid);
   if (absl::IsNotFound(record.status())) return std::optional<Record>();
   if (absl::IsDataLoss(record.status())) {
-    const absl::Status damage = record.status();
-    absl::StatusOr<records::RecordStore::Kept> kept = store.Quarantine(claim.uid);
-    if (!kept.ok()) return Annotate(kept.status(), "move the damaged record aside");
-    loader::ClaimIdentity whose = claim;
-    if (whose.name.empty()) whose = {kept->claim.namespace_name, kept->claim.name, claim.uid};
-    const std::string text =
-        absl::StrCat("the record of this claim was damaged and is kept as ", kept->path,
-                     "; its devices stay held until it is unprepared: ", damage.message());
-    deps.logger.Error(text, {{"driver", options.driver_name},
-                             {"claim", absl::StrCat(whose.namespace_name, "/", whose.name)},
-                             {"claim_uid", whose.uid}});
-    if (deps.metrics != nullptr) {
-      deps.metrics->Increment("dra_records_quarantined_total", {{"driver", options.driver_name}});
-    }
-    Warn(whose, "RecordQuarantined", "Prepare", text);
+    DRA_RETURN_IF_ERROR(Quarantine(claim, record.status()));
     record = store.Load(claim.uid);
+    // Of two names the damaged one counted, and the other is whole: an undo that began before a power cut.
+    if (absl::IsDataLoss(record.status())) {
+      DRA_RETURN_IF_ERROR(Quarantine(claim, record.status()));
+      record = store.Load(claim.uid);
+    }
   }
   if (!record.ok()) return record.status();
-  if (record->phase != records::Phase::kQuarantined)
+  if (record->phase != records::Phase::kQuarantined) {
     return std::optional<Record>(*std::move(record));
+  }
   if (record->claim.name.empty()) {
     record->claim = {claim.namespace_name, claim.name, claim.uid};
   }
   record->boot_id = options.boot_id;
-  // What it holds is what this boot's holds say; a hold of an earlier boot holds nothing.
-  DRA_ASSIGN_OR_RETURN(const std::vector<records::Hold> all, ledger.All());
-  std::set<std::tuple<std::string, std::string, std::string>> seen;
-  for (const records::Hold& hold : all) {
-    if (hold.claim.uid != claim.uid) continue;
-    for (const records::HeldDevice& held : hold.devices) {
-      if (!seen.insert({held.pool, held.device, held.share_id.value_or("")}).second) continue;
-      records::RecordDevice device;
-      device.result = {
-          {"driver", options.driver_name}, {"pool", held.pool}, {"device", held.device}};
-      if (held.share_id.has_value()) device.result["shareID"] = *held.share_id;
-      if (held.admin_access) device.result["adminAccess"] = true;
-      device.pool = held.pool;
-      device.device = held.device;
-      device.share_id = held.share_id;
-      device.admin_access = held.admin_access;
-      record->devices.push_back(std::move(device));
-    }
-  }
+  DRA_RETURN_IF_ERROR(FillQuarantined(&*record));
   table.Put(*record);
   return std::optional<Record>(*std::move(record));
+}
+
+absl::Status ClaimCore::Quarantine(const loader::ClaimIdentity& claim, const absl::Status& damage) {
+  absl::StatusOr<records::RecordStore::Kept> kept = store.Quarantine(claim.uid);
+  if (!kept.ok()) return Annotate(kept.status(), "move the damaged record aside");
+  loader::ClaimIdentity whose = claim;
+  if (whose.name.empty()) whose = {kept->claim.namespace_name, kept->claim.name, claim.uid};
+  const std::string text =
+      absl::StrCat("the record of this claim was damaged and is kept as ", kept->path,
+                   "; its devices stay held until it is unprepared: ", damage.message());
+  deps.logger.Error(text, {{"driver", options.driver_name},
+                           {"claim", absl::StrCat(whose.namespace_name, "/", whose.name)},
+                           {"claim_uid", whose.uid}});
+  if (deps.metrics != nullptr) {
+    deps.metrics->Increment("dra_records_quarantined_total", {{"driver", options.driver_name}});
+  }
+  Warn(whose, "RecordQuarantined", "Prepare", text);
+  return absl::OkStatus();
+}
+
+absl::Status ClaimCore::FillQuarantined(Record* record) {
+  const std::string& uid = record->claim.uid;
+  std::set<std::tuple<std::string, std::string, std::string>> seen;
+  const auto add = [&](const std::string& pool, const std::string& name,
+                       const std::optional<std::string>& share_id, bool admin_access) {
+    if (!seen.insert({pool, name, share_id.value_or("")}).second) return;
+    records::RecordDevice device;
+    device.result = {{"driver", options.driver_name}, {"device", name}};
+    if (!pool.empty()) device.result["pool"] = pool;
+    if (share_id.has_value()) device.result["shareID"] = *share_id;
+    if (admin_access) device.result["adminAccess"] = true;
+    device.pool = pool;
+    device.device = name;
+    device.share_id = share_id;
+    device.admin_access = admin_access;
+    record->devices.push_back(std::move(device));
+  };
+  // A hold of an earlier boot holds nothing.
+  DRA_ASSIGN_OR_RETURN(const std::vector<records::Hold> all, ledger.All());
+  for (const records::Hold& hold : all) {
+    if (hold.claim.uid != uid) continue;
+    for (const records::HeldDevice& held : hold.devices) {
+      add(held.pool, held.device, held.share_id, held.admin_access);
+    }
+  }
+  if (!record->devices.empty()) return absl::OkStatus();
+
+  // The holds are lost as well. Of which boot the CDI file is nobody can tell: held, then, until the claim goes.
+  const absl::StatusOr<std::vector<std::pair<std::string, std::string>>> named =
+      deps.cdi->Devices(uid);
+  if (absl::IsNotFound(named.status())) return absl::OkStatus();
+  if (absl::IsDataLoss(named.status())) {
+    deps.logger.Error("neither record nor CDI file of a claim tells its devices",
+                      {{"claim_uid", uid}, {"error", named.status().ToString()}});
+    return absl::OkStatus();
+  }
+  if (!named.ok()) return Annotate(named.status(), "devices of a damaged record");
+  for (const auto& [name, share_id] : *named) {
+    records::HeldDevice held;
+    held.device = name;
+    if (!share_id.empty()) held.share_id = share_id;
+    add("", name, held.share_id, false);
+    const std::string key = records::AnyPoolKey(name);
+    DRA_ASSIGN_OR_RETURN(const records::OperationLock lock,
+                         locks.LockKey(key, Call::WithTimeout(kLockPatience)));
+    DRA_RETURN_IF_ERROR(ledger.Write({{key, record->claim, {held}}}));
+  }
+  return absl::OkStatus();
 }
 
 std::vector<CdiDevice> ClaimCore::CdiDevices(const Record& record) {
@@ -163,9 +206,7 @@ std::vector<loader::PrepareDevice> ClaimCore::HookDevices(const Record& record) 
   return devices;
 }
 
-absl::StatusOr<std::vector<loader::OtherClaim>> ClaimCore::OthersOn(
-    absl::string_view claim_uid, const std::vector<std::string>& keys) {
-  DRA_ASSIGN_OR_RETURN(const std::vector<records::Hold> holds, ledger.Others(claim_uid, keys));
+std::vector<loader::OtherClaim> ClaimCore::OtherClaims(const std::vector<records::Hold>& holds) {
   std::vector<loader::OtherClaim> others;
   std::set<std::tuple<std::string, std::string, std::string, std::string>> seen;
   for (const records::Hold& hold : holds) {
@@ -180,11 +221,26 @@ absl::StatusOr<std::vector<loader::OtherClaim>> ClaimCore::OthersOn(
   return others;
 }
 
+absl::StatusOr<std::vector<loader::OtherClaim>> ClaimCore::OthersOn(
+    absl::string_view claim_uid, const std::vector<std::string>& keys) {
+  DRA_ASSIGN_OR_RETURN(const std::vector<records::Hold> holds, ledger.Others(claim_uid, keys));
+  return OtherClaims(holds);
+}
+
 absl::Duration ClaimCore::HookLimit(absl::string_view hook, absl::Duration fallback) const {
   const absl::StatusOr<loader::Manifest> manifest = deps.backend->GetManifest();
-  if (!manifest.ok()) return fallback;
-  const auto limit = manifest->hook_limits.find(std::string(hook));
-  return limit == manifest->hook_limits.end() ? fallback : limit->second;
+  return manifest.ok() ? HookLimitOf(*manifest, hook, fallback) : fallback;
+}
+
+void ClaimCore::WarnOfOlderBackend(const Record& record, const loader::Manifest& manifest,
+                                   absl::string_view action) {
+  if (!record.has_undo || !IsNewerThan(record.backend, manifest)) return;
+  const std::string text =
+      absl::StrCat("the undo data of this claim was written by backend \"", record.backend,
+                   "\", and the older \"", manifest.name, " ", manifest.version,
+                   "\" is to undo it; if it fails, install the newer version again");
+  deps.logger.Warn(text, {{"driver", options.driver_name}, {"claim_uid", record.claim.uid}});
+  Warn(Identity(record), "BackendOlderThanUndo", action, text);
 }
 
 void ClaimCore::Warn(const loader::ClaimIdentity& claim, absl::string_view reason,
@@ -194,6 +250,23 @@ void ClaimCore::Warn(const loader::ClaimIdentity& claim, absl::string_view reaso
                       {"resource.k8s.io/v1", "ResourceClaim", claim.namespace_name,
                        claim.name.empty() ? claim.uid : claim.name, claim.uid},
                       reason, action, note);
+}
+
+absl::Duration HookLimitOf(const loader::Manifest& manifest, absl::string_view hook,
+                           absl::Duration fallback) {
+  const auto limit = manifest.hook_limits.find(std::string(hook));
+  return limit == manifest.hook_limits.end() ? fallback : limit->second;
+}
+
+bool IsNewerThan(absl::string_view recorded, const loader::Manifest& manifest) {
+  const size_t space = recorded.rfind(' ');
+  if (space == absl::string_view::npos || recorded.substr(0, space) != manifest.name) return false;
+  const auto parse = [](absl::string_view text) {
+    return resource::SemVer::Parse(resource::RepairVersion(text).value_or(std::string(text)));
+  };
+  const absl::StatusOr<resource::SemVer> wrote = parse(recorded.substr(space + 1));
+  const absl::StatusOr<resource::SemVer> now = parse(manifest.version);
+  return wrote.ok() && now.ok() && resource::Compare(*wrote, *now) > 0;
 }
 
 std::string ClaimText(const loader::ClaimIdentity& claim) {

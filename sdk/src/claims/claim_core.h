@@ -36,8 +36,9 @@ class ClaimCore {
   bool SameBoot(const records::Record& record) const { return record.boot_id == options.boot_id; }
 
   // The claim's record, or nullopt if it has none. A damaged one is moved aside first, with Event, metric and log, and
-  // comes back as quarantined, with the devices that this boot's holds name. `claim` helps to name it. Call it with
-  // the claim's lock held. Errors: nothing is known about the claim.
+  // comes back as quarantined, with its devices: those that this boot's holds name, else those that its CDI file names,
+  // which tells no pools, so that they are held by name in every pool (records::AnyPoolKey). `claim` helps to name it.
+  // Call it with the claim's lock held. Errors: nothing is known about the claim.
   absl::StatusOr<std::optional<records::Record>> LoadOrQuarantine(
       const loader::ClaimIdentity& claim);
 
@@ -52,16 +53,27 @@ class ClaimCore {
 
   static loader::ClaimIdentity Identity(const records::Record& record);
   static std::vector<loader::PrepareDevice> HookDevices(const records::Record& record);
+  // The claims of these holds, each of their devices once.
+  static std::vector<loader::OtherClaim> OtherClaims(const std::vector<records::Hold>& holds);
   // The other claims on the hardware behind these keys, each of their devices once.
   absl::StatusOr<std::vector<loader::OtherClaim>> OthersOn(absl::string_view claim_uid,
                                                            const std::vector<std::string>& keys);
 
-  // The limit of a hook by the manifest, or the boundary's default (40 s for prepare and unprepare).
+  // The limit of a hook by the manifest, or `fallback` while nothing is known of the backend.
   absl::Duration HookLimit(absl::string_view hook, absl::Duration fallback) const;
+
+  // Says, as log line and Event, that the undo data was written by a newer version of the backend than the one that gets
+  // it now; action: "Prepare" or "Unprepare". Whether it understands the data is the backend's to say: it gets it.
+  void WarnOfOlderBackend(const records::Record& record, const loader::Manifest& manifest,
+                          absl::string_view action);
 
   // Writes an Event about the claim, if there is a recorder.
   void Warn(const loader::ClaimIdentity& claim, absl::string_view reason, absl::string_view action,
             absl::string_view note);
+
+  // Moves the damaged record aside and says so.
+  absl::Status Quarantine(const loader::ClaimIdentity& claim, const absl::Status& damage);
+  absl::Status FillQuarantined(records::Record* record);
 
   const Options options;
   const Dependencies deps;
@@ -74,6 +86,16 @@ class ClaimCore {
   ClaimTable table;
   std::function<void()> on_released;  // set once, before any operation: a claim's holds are gone
 };
+
+// The manifest's limit of a hook, or `fallback`.
+absl::Duration HookLimitOf(const loader::Manifest& manifest, absl::string_view hook,
+                           absl::Duration fallback);
+// The boundary's own limit of prepare and unprepare.
+inline constexpr absl::Duration kPrepareLimit = absl::Seconds(40);
+
+// True if `recorded`, the "<name> <version>" of a record, is the same backend in a newer version. False also where
+// versions cannot be compared.
+bool IsNewerThan(absl::string_view recorded, const loader::Manifest& manifest);
 
 // "claim ns1/c1 (uid U1)".
 std::string ClaimText(const loader::ClaimIdentity& claim);

@@ -21,12 +21,12 @@ Step Step::Done(Outcome outcome) {
   return step;
 }
 
-Step Step::Wait(absl::Status why, absl::Duration retry_after, bool wake_on_release,
+Step Step::Wait(absl::Status why, absl::Duration retry_after, std::vector<std::string> wake_on,
                 std::function<bool()> still_blocked) {
   Step step;
   step.blocked = std::move(why);
   step.retry_after = retry_after;
-  step.wake_on_release = wake_on_release;
+  step.wake_on = std::move(wake_on);
   step.still_blocked = std::move(still_blocked);
   return step;
 }
@@ -122,7 +122,7 @@ void Operations::Run(const std::shared_ptr<Operation>& operation) {
   if (step.outcome.has_value()) return Finish(operation, *step.outcome);
   operation->blocked = std::move(step.blocked);
   operation->retry_after = step.retry_after;
-  operation->wake_on_release = step.wake_on_release;
+  operation->wake_on = std::move(step.wake_on);
   operation->still_blocked = std::move(step.still_blocked);
   Park(operation);
 }
@@ -132,7 +132,7 @@ void Operations::Park(const std::shared_ptr<Operation>& operation) {
     const absl::MutexLock lock(&mutex_);
     for (const auto& waiter : operation->waiters) waiter->SetBlocked(operation->blocked);
     operation->parked = true;
-    if (operation->wake_on_release) waiting_for_release_.insert(operation);
+    for (const std::string& name : operation->wake_on) waiting_[name].insert(operation);
     operation->timer = timers_->At(
         std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(operation->retry_after),
         [this, operation] { Wake(operation); });
@@ -146,7 +146,7 @@ void Operations::Wake(const std::shared_ptr<Operation>& operation) {
     const absl::MutexLock lock(&mutex_);
     if (!operation->parked) return;
     operation->parked = false;
-    waiting_for_release_.erase(operation);
+    Forget(operation);
     for (const auto& waiter : operation->waiters) waiter->SetBlocked(absl::OkStatus());
     timers_->Cancel(operation->timer);
   }
@@ -169,7 +169,7 @@ void Operations::Finish(const std::shared_ptr<Operation>& operation, const Outco
     }
     ++answering_;
   }
-  Released();  // of its locks at least
+  ReleasedBy(*operation);
   for (const auto& waiter : waiters) waiter->Give(outcome);
   {
     const absl::MutexLock lock(&mutex_);
@@ -182,9 +182,36 @@ void Operations::Released() {
   std::vector<std::shared_ptr<Operation>> waiting;
   {
     const absl::MutexLock lock(&mutex_);
-    waiting.assign(waiting_for_release_.begin(), waiting_for_release_.end());
+    for (const auto& [name, operations] : waiting_) {
+      waiting.insert(waiting.end(), operations.begin(), operations.end());
+    }
   }
-  for (const auto& operation : waiting) Wake(operation);
+  for (const auto& operation : waiting) Wake(operation);  // the second time is none
+}
+
+void Operations::ReleasedBy(const Operation& operation) {
+  std::vector<std::shared_ptr<Operation>> waiting;
+  {
+    const absl::MutexLock lock(&mutex_);
+    if (waiting_.empty()) return;
+    const auto add = [&](const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      const auto found = waiting_.find(name);
+      if (found == waiting_.end()) return;
+      waiting.insert(waiting.end(), found->second.begin(), found->second.end());
+    };
+    add(operation.claim.uid);
+    for (const std::string& key : operation.touched) add(key);
+  }
+  for (const auto& waiter : waiting) Wake(waiter);
+}
+
+void Operations::Forget(const std::shared_ptr<Operation>& operation) {
+  for (const std::string& name : operation->wake_on) {
+    const auto found = waiting_.find(name);
+    if (found == waiting_.end()) continue;
+    found->second.erase(operation);
+    if (found->second.empty()) waiting_.erase(found);
+  }
 }
 
 void Operations::CancelAll() {

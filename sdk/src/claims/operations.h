@@ -33,7 +33,9 @@ struct Operation {
   std::function<bool()> still_blocked;           // cheap look whether another attempt is worth it
   absl::Status blocked;
   absl::Duration retry_after;
-  bool wake_on_release = false;
+  std::vector<std::string>
+      wake_on;  // claim uids and exclusion keys whose release is worth another attempt
+  std::vector<std::string> touched;  // keys that the attempt had: free when it is over
 
   // Guarded by Operations' mutex.
   std::string digest;  // of the allocation to prepare
@@ -46,15 +48,16 @@ struct Operation {
 // thread.
 struct Step {
   static Step Done(Outcome outcome);
-  // Tries again after `retry_after`, earlier when a claim is released if `wake_on_release`. When set, still_blocked is
-  // asked first, and only when it says no an attempt is made.
-  static Step Wait(absl::Status why, absl::Duration retry_after, bool wake_on_release = false,
+  // Tries again after `retry_after`, earlier when an operation ends that had one of `wake_on` (claim uids and exclusion
+  // keys). When set, still_blocked is asked first, and only when it says no an attempt is made.
+  static Step Wait(absl::Status why, absl::Duration retry_after,
+                   std::vector<std::string> wake_on = {},
                    std::function<bool()> still_blocked = nullptr);
 
   std::optional<Outcome> outcome;
   absl::Status blocked;
   absl::Duration retry_after;
-  bool wake_on_release = false;
+  std::vector<std::string> wake_on;
   std::function<bool()> still_blocked;
 };
 
@@ -74,7 +77,8 @@ class Operations {
                      const std::string& digest, std::shared_ptr<PendingAnswer> waiter);
   void SubmitUnprepare(const loader::ClaimIdentity& claim, std::shared_ptr<PendingAnswer> waiter);
 
-  // A claim of this process was released: operations that wait for a holder look again.
+  // Something was released in the middle of an operation: all that wait for a release look again. The end of an
+  // operation wakes those that wait for what it had, and nobody else.
   void Released();
 
   // Requests stop for every operation and wakes those that wait.
@@ -99,6 +103,8 @@ class Operations {
   void Park(const std::shared_ptr<Operation>& operation);
   void Wake(const std::shared_ptr<Operation>& operation);
   void Finish(const std::shared_ptr<Operation>& operation, const Outcome& outcome);
+  void ReleasedBy(const Operation& operation);
+  void Forget(const std::shared_ptr<Operation>& operation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool SomebodyWaits(const Operation& operation) const;
 
   ThreadPool* const prepares_;
@@ -108,7 +114,9 @@ class Operations {
   mutable absl::Mutex mutex_;
   std::unordered_map<std::string, Slot> slots_ ABSL_GUARDED_BY(mutex_);
   int answering_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::set<std::shared_ptr<Operation>> waiting_for_release_ ABSL_GUARDED_BY(mutex_);
+  // By what they wait for: a claim uid or an exclusion key.
+  std::unordered_map<std::string, std::set<std::shared_ptr<Operation>>> waiting_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dra::claims

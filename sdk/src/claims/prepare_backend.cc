@@ -37,12 +37,12 @@ loader::PrepareArgs Arguments(const Record& draft) {
 absl::StatusOr<loader::PrepareResult> CallBackend(PrepareWork& work, RunningHook& hook,
                                                   bool* began) {
   ClaimCore& core = *work.core;
-  const absl::Duration limit = core.HookLimit("prepare", absl::Seconds(40));
-  loader::PrepareArgs args = Arguments(hook.draft());
-  DRA_ASSIGN_OR_RETURN(args.others, core.OthersOn(args.claim.uid, work.keys));
+  const absl::Duration limit = HookLimitOf(*work.manifest, "prepare", kPrepareLimit);
+  loader::PrepareArgs args = Arguments(work.draft);
+  args.others = ClaimCore::OtherClaims(work.others);
   std::string empty;
   for (int attempt = 0; attempt < 2; ++attempt) {
-    args.saved_undo = hook.draft().undo;
+    if (attempt > 0) args.saved_undo = hook.draft().undo;
     absl::StatusOr<loader::PrepareResult> result = core.deps.backend->Prepare(
         args, Call::WithTimeout(limit, work.operation->stop.get_token()));
     if (!result.ok()) return result;
@@ -51,7 +51,7 @@ absl::StatusOr<loader::PrepareResult> CallBackend(PrepareWork& work, RunningHook
       return absl::InternalError(absl::StrCat("the backend answered ", result->devices.size(),
                                               " of ", args.devices.size(), " devices"));
     }
-    empty = DeviceWithoutEdits(hook.draft(), *result);
+    empty = DeviceWithoutEdits(work.draft, *result);
     if (empty.empty() || work.manifest->no_injection) return result;
   }
   return absl::InternalError(absl::StrCat("backend \"", work.manifest->name,
@@ -67,6 +67,7 @@ Record Finished(const PrepareWork& work, Record draft, loader::PrepareResult res
   if (result.has_undo) {
     draft.undo = std::move(result.undo);
     draft.has_undo = true;
+    draft.backend = work.RunningBackend();
   }
   for (size_t i = 0; i < draft.devices.size(); ++i) {
     draft.devices[i].edits = std::move(result.devices[i].edits);
@@ -91,6 +92,7 @@ Step Fail(PrepareWork& work, Record draft, bool on_disk, bool began, absl::Statu
   }
   RoadBack road;
   road.on_disk = on_disk || work.old.has_value();
+  road.differs = work.old.has_value();
   road.call_backend = take_back;
   road.must_go_on = true;
   const absl::Status undone = WalkBack(core, std::move(draft), work.keys, road, {});
@@ -114,7 +116,9 @@ Step Fail(PrepareWork& work, Record draft, bool on_disk, bool began, absl::Statu
 Step RunBackend(PrepareWork& work) {
   ClaimCore& core = *work.core;
   bool began = false;
-  const auto hook = std::make_shared<RunningHook>(&core.store, core.deps.clock, work.draft);
+  core.WarnOfOlderBackend(work.draft, *work.manifest, "Prepare");
+  const auto hook = std::make_shared<RunningHook>(&core.store, core.deps.clock, work.draft,
+                                                  work.RunningBackend());
   core.table.Put(work.draft);
   absl::StatusOr<loader::PrepareResult> result;
   {

@@ -75,11 +75,12 @@ absl::Status BuildDraft(PrepareWork& work) {
   draft.boot_id = core.options.boot_id;
   draft.claim = {work.claim.namespace_name, work.claim.name, work.claim.uid};
   draft.reserved_for = ReservedFor(work.claim);
-  draft.backend = absl::StrCat(work.manifest->name, " ", work.manifest->version);
+  draft.backend = work.RunningBackend();
   draft.since = core.deps.clock->Now();
   if (work.keeps_old) {
     draft.undo = work.old->undo;
     draft.has_undo = work.old->has_undo;
+    if (draft.has_undo) draft.backend = work.old->backend;  // until this backend saves its own
     draft.shared_files = work.old->shared_files;
     draft.unknown = work.old->unknown;
     draft.format_minor = work.old->format_minor;

@@ -1,5 +1,7 @@
 #include "claims/prepare_steps.h"
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -38,7 +40,9 @@ Step WaitForLock(const PrepareWork& work, const absl::Status& status,
                  std::vector<std::string> keys) {
   if (!absl::IsUnavailable(status)) return Step::Done(Annotate(status, work.context));
   ClaimCore* const core = work.core;
-  return Step::Wait(Annotate(status, work.context), kHolderPoll, /*wake_on_release=*/true,
+  std::vector<std::string> wake_on = keys;
+  wake_on.push_back(work.claim.uid);
+  return Step::Wait(Annotate(status, work.context), kHolderPoll, std::move(wake_on),
                     [core, uid = work.claim.uid, keys = std::move(keys)] {
                       const absl::StatusOr<bool> free = core->locks.IsFree(uid, keys);
                       return free.ok() && !*free;
@@ -96,7 +100,7 @@ absl::Status UndoOld(PrepareWork& work) {
 Step TakeHoldsAndRun(PrepareWork& work) {
   ClaimCore& core = *work.core;
   absl::StatusOr<std::optional<records::HoldConflict>> conflict =
-      core.ledger.Check(work.holds, work.limits, /*remove_stale=*/true);
+      core.ledger.Check(work.holds, work.limits, /*remove_stale=*/true, &work.others);
   if (!conflict.ok()) return Step::Done(Annotate(conflict.status(), work.context));
   if (conflict->has_value()) {
     const records::HoldConflict& found = **conflict;
@@ -104,12 +108,23 @@ Step TakeHoldsAndRun(PrepareWork& work) {
         absl::FailedPreconditionError(absl::StrCat(work.context, ": ", found.text));
     if (found.holder.uid.empty()) return Step::Done(std::move(refused));
     refused.SetPayload(kHeldPayload, absl::Cord(found.holder.uid));
-    return Step::Wait(std::move(refused), kHolderPoll, /*wake_on_release=*/true,
+    std::vector<std::string> wake_on = work.keys;
+    wake_on.push_back(found.holder.uid);
+    return Step::Wait(std::move(refused), kHolderPoll, std::move(wake_on),
                       [&core, holds = work.holds, limits = work.limits] {
                         const auto still = core.ledger.Check(holds, limits, /*remove_stale=*/false);
                         return still.ok() && still->has_value();
                       });
   }
+  // A record that is taken over may name hardware that its devices are not on any more.
+  std::vector<std::string> old_keys = work.keys;
+  std::erase_if(old_keys, [&](const std::string& key) {
+    return std::any_of(work.holds.begin(), work.holds.end(),
+                       [&](const records::Hold& hold) { return hold.key == key; });
+  });
+  absl::StatusOr<std::vector<records::Hold>> more = core.ledger.Others(work.claim.uid, old_keys);
+  if (!more.ok()) return Step::Done(Annotate(more.status(), work.context));
+  std::move(more->begin(), more->end(), std::back_inserter(work.others));
   const absl::Status written = core.ledger.Write(work.holds);
   if (!written.ok()) return Step::Done(Annotate(written, work.context));
   return RunBackend(work);
@@ -222,6 +237,7 @@ Step AttemptPrepare(ClaimCore& core, Operation& operation) {
     for (const std::string& key : KeysOfRecord(core, *work.old)) keys.insert(key);
   }
   work.keys.assign(keys.begin(), keys.end());
+  operation.touched = work.keys;
   absl::Status locked = work.lock.LockKeys(work.keys, at_once);
   if (absl::IsUnavailable(locked)) {
     locked = work.lock.LockKeys(work.keys, lock_call);

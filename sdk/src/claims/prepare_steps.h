@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "claims/claim_core.h"
 #include "claims/operations.h"
 
@@ -28,8 +29,13 @@ struct PrepareWork {
   records::Record draft;               // what is to be recorded
   std::vector<records::Hold> holds;
   records::HoldLimits limits;
-  std::vector<std::string> keys;  // of the draft and of the record there is
+  std::vector<std::string> keys;      // of the draft and of the record there is
+  std::vector<records::Hold> others;  // of other claims on the keys of `holds`
   records::OperationLock lock;
+  // "<name> <version>", as records have it.
+  std::string RunningBackend() const {
+    return absl::StrCat(manifest->name, " ", manifest->version);
+  }
   bool waited = false;  // for a lock: then the claim is read again before the backend is called
   std::string context;
 };

@@ -13,14 +13,16 @@ using records::Phase;
 using records::Record;
 
 // Without undo data the phase need only survive the process: after a power cut another boot begins anyway.
-absl::Status Write(ClaimCore& core, const Record& record) {
-  return core.store.Save(record, record.has_undo ? Durability::kDurable : Durability::kVolatile);
+Durability For(const Record& record) {
+  return record.has_undo ? Durability::kDurable : Durability::kVolatile;
 }
 
 absl::Status WritePhase(ClaimCore& core, Record& record, const RoadBack& road) {
   record.phase = Phase::kUnpreparing;
   record.since = core.deps.clock->Now();
-  const absl::Status written = Write(core, record);
+  const absl::Status written = road.differs
+                                   ? core.store.Save(record, For(record))
+                                   : core.store.MarkUnpreparing(record.claim.uid, For(record));
   if (written.ok()) {
     core.table.Put(record);
     return written;
@@ -43,7 +45,12 @@ absl::Status CallBackend(ClaimCore& core, const Record& record,
   DRA_ASSIGN_OR_RETURN(args.others, core.OthersOn(record.claim.uid, keys));
   const auto hook = std::make_shared<RunningHook>(&core.store, core.deps.clock, record);
   const auto registration = core.hooks.Add(hook, record.claim.uid);
-  const absl::Duration limit = core.HookLimit("unprepare", absl::Seconds(40));
+  absl::Duration limit = kPrepareLimit;
+  const absl::StatusOr<loader::Manifest> manifest = core.deps.backend->GetManifest();
+  if (manifest.ok()) {
+    limit = HookLimitOf(*manifest, "unprepare", kPrepareLimit);
+    core.WarnOfOlderBackend(record, *manifest, "Unprepare");
+  }
   return core.deps.backend->Unprepare(args, Call::WithTimeout(limit, stop));
 }
 
@@ -63,7 +70,13 @@ void WriteDirty(ClaimCore& core, Record record, const absl::Status& failed, bool
   if (phase != record.phase) record.since = core.deps.clock->Now();
   record.phase = phase;
   record.last_error = text;
-  const absl::Status written = on_disk ? Write(core, record) : core.store.Save(record);
+  // Its name says the phase already, and the reason is said again by every try.
+  if (phase == Phase::kUnpreparing && !core.table.Unsaved(record.claim.uid).has_value()) {
+    core.table.Put(record);
+    return;
+  }
+  const absl::Status written =
+      core.store.Save(record, on_disk ? For(record) : Durability::kDurable);
   if (written.ok()) {
     core.table.Put(record);
     return;

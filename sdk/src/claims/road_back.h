@@ -12,6 +12,7 @@ namespace dra::claims {
 struct RoadBack {
   bool on_disk = true;       // there is a record file
   bool call_backend = true;  // false: nothing was ever begun on the hardware
+  bool differs = false;      // the file does not say what the record says: it is written anew
   // Of a prepare that failed: a file that cannot be written must not keep the hardware from being undone.
   bool must_go_on = false;
 };

@@ -55,8 +55,9 @@ void MergeStatus(Json& recorded, const Json& status, absl::Time now) {
   }
 }
 
-RunningHook::RunningHook(records::RecordStore* store, Clock* clock, records::Record draft)
-    : store_(store), clock_(clock), draft_(std::move(draft)) {}
+RunningHook::RunningHook(records::RecordStore* store, Clock* clock, records::Record draft,
+                         std::string backend)
+    : store_(store), clock_(clock), backend_(std::move(backend)), draft_(std::move(draft)) {}
 
 absl::Status RunningHook::SaveUndo(absl::string_view undo) {
   records::Record record;
@@ -69,11 +70,13 @@ absl::Status RunningHook::SaveUndo(absl::string_view undo) {
   }
   record.undo = std::string(undo);
   record.has_undo = true;
+  if (!backend_.empty()) record.backend = backend_;
   const absl::Status saved = store_->Save(record);
   const absl::MutexLock lock(&mutex_);
   writing_ = false;
   if (!saved.ok()) return saved;
   draft_.undo = std::move(record.undo);
+  draft_.backend = std::move(record.backend);
   draft_.has_undo = true;
   saved_ = true;
   return absl::OkStatus();

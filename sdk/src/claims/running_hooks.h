@@ -24,8 +24,9 @@ void MergeStatus(Json& recorded, const Json& status, absl::Time now);
 // what the operation is going to write. Any thread.
 class RunningHook {
  public:
-  // store and clock outlive this.
-  RunningHook(records::RecordStore* store, Clock* clock, records::Record draft);
+  // store and clock outlive this. backend: "<name> <version>" of the one that runs, for the undo data it saves.
+  RunningHook(records::RecordStore* store, Clock* clock, records::Record draft,
+              std::string backend = "");
 
   // Writes the draft with this undo data, durably.
   absl::Status SaveUndo(absl::string_view undo);
@@ -41,6 +42,7 @@ class RunningHook {
  private:
   records::RecordStore* const store_;
   Clock* const clock_;
+  const std::string backend_;
   mutable absl::Mutex mutex_;
   records::Record draft_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -30,7 +30,9 @@ Step AttemptUnprepare(ClaimCore& core, Operation& operation) {
   const Call lock_call = Call::WithTimeout(kLockPatience, operation.stop.get_token());
   const auto locked_out = [&](const absl::Status& status, std::vector<std::string> keys) {
     if (!absl::IsUnavailable(status)) return Step::Done(Annotate(status, context));
-    return Step::Wait(Annotate(status, context), kHolderPoll, /*wake_on_release=*/true,
+    std::vector<std::string> wake_on = keys;
+    wake_on.push_back(claim.uid);
+    return Step::Wait(Annotate(status, context), kHolderPoll, std::move(wake_on),
                       [&core, uid = claim.uid, keys = std::move(keys)] {
                         const absl::StatusOr<bool> free = core.locks.IsFree(uid, keys);
                         return free.ok() && !*free;
@@ -53,6 +55,7 @@ Step AttemptUnprepare(ClaimCore& core, Operation& operation) {
 
   records::Record& known = **record;
   const std::vector<std::string> keys = KeysOfRecord(core, known);
+  operation.touched = keys;
   const absl::Status keys_locked = lock->LockKeys(keys, lock_call);
   if (!keys_locked.ok()) return locked_out(keys_locked, keys);
   if (known.phase == records::Phase::kQuarantined) {
@@ -64,8 +67,6 @@ Step AttemptUnprepare(ClaimCore& core, Operation& operation) {
   const absl::Status undone =
       WalkBack(core, std::move(known), keys, road, operation.stop.get_token());
   if (!undone.ok()) return Step::Done(Annotate(undone, context));
-  lock = records::OperationLock();  // free before those who wait are told
-  core.on_released();
   return Step::Done(std::vector<PreparedDevice>());
 }
 

@@ -40,6 +40,8 @@ std::string CounterSetKey(absl::string_view pool, absl::string_view counter_set)
   return absl::StrCat("counters/", pool, "/", counter_set);
 }
 
+std::string AnyPoolKey(absl::string_view device) { return absl::StrCat("device-name/", device); }
+
 std::vector<Hold> HoldsOf(const Record& record) {
   std::map<std::string, Hold> by_key;
   const auto hold_for = [&](const std::string& key) -> Hold& {

@@ -40,6 +40,11 @@ absl::Status Ledger::Open() {
     // Nothing survives a reboot as held; a directory that cannot be removed does no harm.
     (void)RemoveTree(*fs_, JoinPath(root_, boot));
   }
+  DRA_ASSIGN_OR_RETURN(const std::vector<std::string> keys, fs_->List(directory_));
+  for (const std::string& key : keys) {
+    // One with holds in it does not go; a writer whose directory goes makes it again.
+    (void)fs_->RemoveDirectory(JoinPath(directory_, key));
+  }
   return All().status();
 }
 
@@ -65,13 +70,14 @@ absl::StatusOr<std::optional<Hold>> Ledger::ReadHold(const std::string& path) {
   return std::optional<Hold>(std::move(hold));
 }
 
-absl::StatusOr<std::vector<Hold>> Ledger::ReadDirectory(const std::string& directory) {
+absl::StatusOr<std::vector<Hold>> Ledger::ReadDirectory(const std::string& directory,
+                                                        absl::string_view without) {
   const absl::StatusOr<std::vector<std::string>> names = fs_->List(directory);
   if (absl::IsNotFound(names.status())) return std::vector<Hold>();
   DRA_RETURN_IF_ERROR(names.status());
   std::vector<Hold> holds;
   for (const std::string& name : *names) {
-    if (IsTemporaryName(name)) continue;
+    if (IsTemporaryName(name) || without == absl::string_view(name)) continue;
     absl::StatusOr<std::optional<Hold>> hold = ReadHold(JoinPath(directory, name));
     if (absl::IsDataLoss(hold.status())) {
       // Renamed whole into place, so only a stranger's hand can do this. It holds all there is, until its claim goes.
@@ -91,7 +97,8 @@ absl::StatusOr<std::vector<Hold>> Ledger::ReadDirectory(const std::string& direc
 
 absl::StatusOr<std::optional<HoldConflict>> Ledger::Check(const std::vector<Hold>& holds,
                                                           const HoldLimits& limits,
-                                                          bool remove_stale) {
+                                                          bool remove_stale,
+                                                          std::vector<Hold>* others_out) {
   for (const Hold& wanted : holds) {
     DRA_ASSIGN_OR_RETURN(std::vector<Hold> others, Others(wanted.claim.uid, {wanted.key}));
     std::optional<HoldConflict> conflict;
@@ -104,6 +111,35 @@ absl::StatusOr<std::optional<HoldConflict>> Ledger::Check(const std::vector<Hold
       if (remove_stale) DRA_RETURN_IF_ERROR(Remove(uid, {wanted.key}));
       std::erase_if(others, [&](const Hold& hold) { return hold.claim.uid == uid; });
     }
+    if (others_out != nullptr)
+      std::move(others.begin(), others.end(), std::back_inserter(*others_out));
+  }
+  return CheckNames(holds, remove_stale);
+}
+
+absl::StatusOr<std::optional<HoldConflict>> Ledger::CheckNames(const std::vector<Hold>& holds,
+                                                               bool remove_stale) {
+  std::map<std::string, const HeldDevice*> wanted;
+  for (const Hold& hold : holds) {
+    for (const HeldDevice& device : hold.devices) {
+      if (!device.admin_access) wanted.emplace(device.device, &device);
+    }
+  }
+  for (const auto& [name, device] : wanted) {
+    DRA_ASSIGN_OR_RETURN(const std::vector<Hold> others,
+                         Others(holds.front().claim.uid, {AnyPoolKey(name)}));
+    for (const Hold& hold : others) {
+      DRA_ASSIGN_OR_RETURN(const bool alive, is_alive_(hold.claim.uid));
+      if (alive) {
+        HoldConflict conflict;
+        conflict.text = absl::StrCat("device ", device->pool, "/", name, " is held by claim ",
+                                     hold.claim.ToString(),
+                                     ", whose record is damaged: its CDI file names the device");
+        conflict.holder = hold.claim;
+        return std::optional<HoldConflict>(std::move(conflict));
+      }
+      if (remove_stale) DRA_RETURN_IF_ERROR(Remove(hold.claim.uid, {AnyPoolKey(name)}));
+    }
   }
   return std::optional<HoldConflict>();
 }
@@ -113,14 +149,16 @@ absl::Status Ledger::Write(const std::vector<Hold>& holds) {
   for (const Hold& hold : holds) {
     const std::string directory = DirectoryFor(hold.key);
     const std::string path = JoinPath(directory, hold.claim.uid);
+    const std::string text = EncodeHold(hold);
     const auto write = [&] {
-      absl::Status made = fs_->MakeDirectory(directory, 0700);
-      if (!made.ok()) return made;
-      return WriteFileAtomically(*fs_, path, EncodeHold(hold), 0600, Durability::kVolatile);
+      return WriteFileAtomically(*fs_, path, text, 0600, Durability::kVolatile);
     };
     absl::Status status = write();
-    // A remover that held no lock (start-up) may have taken the empty directory away in between.
-    if (absl::IsNotFound(status)) status = write();
+    // The first hold on this key; once more, because an instance that starts takes empty directories away.
+    for (int attempt = 0; attempt < 2 && absl::IsNotFound(status); ++attempt) {
+      status = fs_->MakeDirectory(directory, 0700);
+      if (status.ok()) status = write();
+    }
     if (!status.ok()) {
       (void)Remove(hold.claim.uid, written);
       return Annotate(status, "write hold");
@@ -143,7 +181,6 @@ absl::Status Ledger::Remove(absl::string_view claim_uid, const std::vector<std::
       continue;
     }
     Forget(claim_uid, key, path);
-    (void)fs_->RemoveDirectory(DirectoryFor(key));  // stays while another claim holds the key
   }
   return first;
 }
@@ -161,10 +198,8 @@ absl::StatusOr<std::vector<Hold>> Ledger::Others(absl::string_view claim_uid,
                                                  const std::vector<std::string>& keys) {
   std::vector<Hold> others;
   for (const std::string& key : keys) {
-    DRA_ASSIGN_OR_RETURN(std::vector<Hold> holds, ReadDirectory(DirectoryFor(key)));
-    for (Hold& hold : holds) {
-      if (claim_uid != hold.claim.uid) others.push_back(std::move(hold));
-    }
+    DRA_ASSIGN_OR_RETURN(std::vector<Hold> holds, ReadDirectory(DirectoryFor(key), claim_uid));
+    std::move(holds.begin(), holds.end(), std::back_inserter(others));
   }
   return others;
 }

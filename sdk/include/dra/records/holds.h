@@ -35,6 +35,10 @@ struct Hold {
 std::string DeviceKey(absl::string_view pool, absl::string_view device);
 std::string CounterSetKey(absl::string_view pool, absl::string_view counter_set);
 
+// The key of a device of which only the name is known: the claim's record is damaged, and its CDI file tells names but
+// no pools. Who holds it keeps devices of that name in every pool from others.
+std::string AnyPoolKey(absl::string_view device);
+
 // The holds of a record: one for each exclusion key and each counter set its devices use, sorted by key. Pure.
 std::vector<Hold> HoldsOf(const Record& record);
 // Their keys, for ClaimLocks.

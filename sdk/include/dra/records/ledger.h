@@ -46,14 +46,17 @@ class Ledger {
   using IsAlive = std::function<absl::StatusOr<bool>(absl::string_view claim_uid)>;
   Ledger(FileSystem* fs, std::string held_directory, std::string boot_id, IsAlive is_alive);
 
-  // Makes the directory of this boot, removes those of others (they hold nothing), and reads what is there.
+  // Makes the directory of this boot, removes those of others (they hold nothing) and what is empty in its own, and
+  // reads what is there. A key's directory stays until then, for making and removing one costs more than the hold.
   absl::Status Open();
 
-  // nullopt: `holds` may be taken. The rules: design 3.3. Stale holds in the way are removed with `remove_stale`,
-  // which needs the locks; a look without them (while waiting) leaves them.
+  // nullopt: `holds`, all of one claim, may be taken. The rules: design 3.3. Stale holds in the way are removed with
+  // `remove_stale`, which needs the locks; a look without them (while waiting) leaves them. With `others`, the holds of
+  // other claims on these keys are added to it, sorted by key: what Others would read once more.
   // Errors: the directory could not be read; then nothing is known.
   absl::StatusOr<std::optional<HoldConflict>> Check(const std::vector<Hold>& holds,
-                                                    const HoldLimits& limits, bool remove_stale);
+                                                    const HoldLimits& limits, bool remove_stale,
+                                                    std::vector<Hold>* others = nullptr);
 
   // Puts the holds in place, each by rename, without fsync. On failure none of them is left.
   absl::Status Write(const std::vector<Hold>& holds);
@@ -83,8 +86,12 @@ class Ledger {
     int64_t mtime_ns = 0;
     Hold hold;
   };
-  // Holds on one key's directory; `key` only for a damaged file's text.
-  absl::StatusOr<std::vector<Hold>> ReadDirectory(const std::string& directory);
+  // The holds in one key's directory, that of claim `without` left out.
+  absl::StatusOr<std::vector<Hold>> ReadDirectory(const std::string& directory,
+                                                  absl::string_view without = "");
+  // A claim of which only the names of its devices are known and that has one of these.
+  absl::StatusOr<std::optional<HoldConflict>> CheckNames(const std::vector<Hold>& holds,
+                                                         bool remove_stale);
   // nullopt if the file has gone meanwhile.
   absl::StatusOr<std::optional<Hold>> ReadHold(const std::string& path);
   std::string DirectoryFor(absl::string_view key) const;
