@@ -294,7 +294,9 @@ TEST_F(Api07, ARunningCallIsAwaitedAndANewOneIsRefused) {
   handler_.prepare = [&](const ClaimRef&, const Call&, ClaimHandler::PrepareDone done) {
     parked.Add(std::move(done));
   };
-  auto server = Started();
+  Options options = BaseOptions();
+  options.idle_patience = options.leave_patience = absl::Milliseconds(20);
+  auto server = Started(options);
   const RegistrationState state = server->State();
   const auto channel = Dial(state.service_socket);
   wire::NodePrepareResourcesResponse response;
@@ -320,6 +322,47 @@ TEST_F(Api07, ARunningCallIsAwaitedAndANewOneIsRefused) {
   caller.join();
   EXPECT_TRUE(prepared.ok()) << prepared.error_message();
   EXPECT_EQ(response.claims().at("u1").error(), "");
+}
+
+// The kubelet breaks off the calls of an endpoint whose registration socket goes, and calls it until it has seen that.
+TEST_F(Api07, TheRegistrationSocketGoesBetweenCallsAndTheKubeletIsServedUntilItLeaves) {
+  Parked parked;
+  handler_.prepare = [&](const ClaimRef&, const Call&, ClaimHandler::PrepareDone done) {
+    parked.Add(std::move(done));
+  };
+  Options options = BaseOptions();
+  options.idle_patience = options.leave_patience = absl::Seconds(60);
+  auto server = Started(options);
+  const RegistrationState state = server->State();
+  auto channel = Dial(state.service_socket);
+  const auto prepare = [&channel](const std::string& uid) {
+    grpc::ClientContext context;
+    SetDeadline(context, 60000);
+    wire::NodePrepareResourcesResponse response;
+    const grpc::Status status =
+        wire::DRAPlugin::NewStub(channel)->NodePrepareResources(&context, Ask({uid}), &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(response.claims().at(uid).error(), "");
+  };
+  std::thread first([&] { prepare("u1"); });
+  ASSERT_TRUE(Eventually([&] { return parked.size() == 1; }));
+  std::thread stopper([&] { server->Shutdown(absl::Seconds(240)); });
+  PosixFileSystem fs;
+  std::thread second([&] { prepare("u2"); });
+  ASSERT_TRUE(Eventually([&] { return parked.size() == 2; }));
+  EXPECT_TRUE(fs.Stat(state.registration_socket).ok()) << "a call is under way";
+  parked.Release();
+  first.join();
+  second.join();
+  ASSERT_TRUE(
+      Eventually([&] { return absl::IsNotFound(fs.Stat(state.registration_socket).status()); }));
+  std::thread late([&] { prepare("u3"); });
+  ASSERT_TRUE(Eventually([&] { return parked.size() == 1; }));
+  parked.Release();
+  late.join();
+  channel = nullptr;  // the kubelet has seen it
+  stopper.join();
+  EXPECT_TRUE(absl::IsNotFound(fs.Stat(state.service_socket).status()));
 }
 
 }  // namespace

@@ -151,13 +151,33 @@ TEST_F(Hlt06, WithoutABackendThatReportsTheServiceIsUnimplemented) {
   EXPECT_EQ(watch.Finish().error_code(), grpc::StatusCode::UNIMPLEMENTED);
 }
 
+TEST_F(Hlt06, WhileAnotherInstanceReportsTheStreamIsOpenAndSilent) {
+  const auto server = Started(HealthOptions());
+  server->SetReporting(false);
+  server->SetHealth(Devices(Health::kHealthy, 1));
+  Watch watch(server->State().service_socket);
+  server->SetHealth(Devices(Health::kHealthy, 2, "never sent"));
+  server->ResendHealth();
+  server->SetHealth(Devices(Health::kUnhealthy, 3));
+  server->SetReporting(true);
+  List list;
+  ASSERT_TRUE(watch.Read(&list)) << "the newest list comes at once, and first";
+  ASSERT_EQ(list.devices_size(), 2);
+  EXPECT_EQ(list.devices(0).health(), ::v1::UNHEALTHY);
+  // The kubelet has forgotten all of it because another instance's stream ended.
+  server->ResendHealth();
+  ASSERT_TRUE(watch.Read(&list));
+  EXPECT_EQ(list.devices_size(), 2);
+  EXPECT_EQ(list.devices(0).health(), ::v1::UNHEALTHY);
+}
+
 TEST_F(Hlt06, TheStreamEndsCleanlyAtShutdown) {
   auto server = Started(HealthOptions());
   server->SetHealth(Devices(Health::kHealthy, 1));
   Watch watch(server->State().service_socket);
   List list;
   ASSERT_TRUE(watch.Read(&list));
-  server->Shutdown(absl::Seconds(5));
+  server->Shutdown(absl::Milliseconds(200));  // this client does not leave by itself
   while (watch.Read(&list)) {
   }
   EXPECT_TRUE(watch.Finish().ok());

@@ -35,6 +35,25 @@ void HealthHub::SetEnabled(bool enabled) {
   for (const auto& stream : streams) stream->End(NotServed());
 }
 
+void HealthHub::SetReporting(bool reporting) {
+  std::vector<std::shared_ptr<HealthStream>> streams;
+  HealthList list;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (reporting_ == reporting) return;
+    reporting_ = reporting;
+    list = list_;
+    streams = Streams();
+  }
+  for (const auto& stream : streams) {
+    if (!reporting) {
+      stream->Withhold();
+    } else if (list != nullptr) {
+      stream->Offer(list);
+    }
+  }
+}
+
 void HealthHub::Set(std::optional<std::vector<DeviceHealth>> devices) {
   std::vector<std::shared_ptr<HealthStream>> streams;
   HealthList list;
@@ -56,7 +75,7 @@ void HealthHub::Set(std::optional<std::vector<DeviceHealth>> devices) {
     const bool news = list_ == nullptr || !SaysTheSame(*list_, *devices);
     last_known_ = *devices;
     list_ = std::make_shared<const std::vector<DeviceHealth>>(*std::move(devices));
-    if (!news) return;
+    if (!news || !reporting_) return;
     list = list_;
     streams = Streams();
   }
@@ -68,7 +87,7 @@ void HealthHub::Resend() {
   HealthList list;
   {
     absl::MutexLock lock(&mutex_);
-    if (list_ == nullptr) return;
+    if (list_ == nullptr || !reporting_) return;
     list = list_;
     streams = Streams();
   }
@@ -86,7 +105,7 @@ void HealthHub::Open(std::shared_ptr<HealthStream> stream) {
       refusal = absl::UnavailableError("the driver is shutting down");
     } else {
       streams_.insert(stream);
-      list = list_;
+      if (reporting_) list = list_;
     }
   }
   if (!refusal.ok()) return stream->End(refusal);

@@ -21,6 +21,8 @@ class HealthStream {
   virtual ~HealthStream() = default;
   // Sends the list, or, while an earlier one is on its way, remembers it in place of one that waits.
   virtual void Offer(HealthList list) = 0;
+  // Forgets a list that waits. One that is on its way is sent.
+  virtual void Withhold() = 0;
   // Ends the stream with `status` after what is on its way.
   virtual void End(absl::Status status) = 0;
 };
@@ -32,10 +34,12 @@ class HealthHub {
   // Off: new streams end with Unimplemented, as if the service were not there, and so do the open ones.
   void SetEnabled(bool enabled);
 
+  // As PluginServer::SetReporting. On at first.
+  void SetReporting(bool reporting);
   // As PluginServer::SetHealth. last_updated of a device never goes back; a list that differs only there is stored, and
   // sent with the next Resend.
   void Set(std::optional<std::vector<DeviceHealth>> devices);
-  // Sends the list again to every stream, if there is one.
+  // Sends the list again to every stream, if there is one and it is reported at all.
   void Resend();
 
   // A stream was opened: it gets the list at once, if there is one.
@@ -51,6 +55,7 @@ class HealthHub {
 
   mutable absl::Mutex mutex_;
   bool enabled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reporting_ ABSL_GUARDED_BY(mutex_) = true;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
   HealthList list_ ABSL_GUARDED_BY(mutex_);  // null: the source is stuck or has not spoken yet
   std::vector<DeviceHealth> last_known_ ABSL_GUARDED_BY(mutex_);

@@ -58,6 +58,12 @@ class GrpcHealthStream final : public grpc::ServerWriteReactor<typename Api::Res
     Send(*list);
   }
 
+  void Withhold() override {
+    HealthList forgotten;  // destroyed after the lock
+    absl::MutexLock lock(&mutex_);
+    forgotten.swap(waiting_);
+  }
+
   void End(absl::Status status) override {
     {
       absl::MutexLock lock(&mutex_);

@@ -82,6 +82,8 @@ class GrpcPluginServer final : public PluginServer {
   void SetHealth(std::optional<std::vector<DeviceHealth>> devices) override {
     hub_.Set(std::move(devices));
   }
+  void SetReporting(bool reporting) override { hub_.SetReporting(reporting); }
+  void ResendHealth() override { hub_.Resend(); }
   void OnRegistered(std::function<void()> callback) override {
     absl::MutexLock lock(&mutex_);
     callbacks_.push_back(std::move(callback));
@@ -242,6 +244,8 @@ void GrpcPluginServer::Tend() {
     TendSockets();
     TendRegistration();
     gateway_.AnswerOverdue();
+    (void)service_server_->CountPeers();
+    (void)registration_server_->CountPeers();
     if (clock_->Monotonic() >= next_resend) {
       hub_.Resend();
       next_resend = clock_->Monotonic() + absl::ToChronoNanoseconds(resend_interval);
@@ -263,11 +267,19 @@ void GrpcPluginServer::Shutdown(absl::Duration bound) {
     stopping_ = true;
   }
   if (tender_.joinable()) tender_.join();
+  const MonotonicTime end = clock_->Monotonic() + absl::ToChronoNanoseconds(bound);
+  const auto left = [&] {
+    return std::max(absl::ZeroDuration(), absl::FromChrono(end - clock_->Monotonic()));
+  };
+  (void)gateway_.WaitUntilIdle(std::min(left() / 2, options_.idle_patience));
   registration_slot_.Close(*acceptor_);
   registration_.Forget();
+  if (service_server_ != nullptr) {
+    (void)service_server_->WaitUntilLeft(std::min(left() / 2, options_.leave_patience));
+  }
   hub_.Shutdown();
   gateway_.RefuseNew();
-  if (!gateway_.WaitUntilIdle(bound)) {
+  if (!gateway_.WaitUntilIdle(left())) {
     gateway_.AnswerAll(absl::UnavailableError("the driver is shutting down before it was done"));
     (void)gateway_.WaitUntilIdle(kAnswerGrace);
   }

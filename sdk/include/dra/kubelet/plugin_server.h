@@ -63,6 +63,12 @@ struct Options {
       absl::Seconds(30);  // then unlink and bind the registration socket again
   absl::Duration poll_interval =
       absl::Seconds(1);  // how often the socket files and the registration are looked at
+  // How long Shutdown waits for a moment without a call before the registration socket goes: the kubelet breaks off the
+  // calls of an endpoint that it deregisters.
+  absl::Duration idle_patience = absl::Seconds(5);
+  // How long Shutdown serves on without a registration socket, until the kubelet has closed its connections. It sees that
+  // the socket is gone within about a second.
+  absl::Duration leave_patience = absl::Seconds(2);
 };
 
 struct RegistrationState {
@@ -98,14 +104,21 @@ class PluginServer {
   // The full list of the driver's devices; sent at once when it differs and again each health_timeout / 3. An empty
   // optional: the source is stuck, nothing is sent any more until the next list, so that the kubelet's view decays.
   virtual void SetHealth(std::optional<std::vector<DeviceHealth>> devices) = 0;
+  // False: another instance of the driver reports. The streams stay open and silent, and lists are kept for later. True,
+  // as it is at first: the list is sent at once.
+  virtual void SetReporting(bool reporting) = 0;
+  // Sends the list again on every stream, unless another instance reports: the kubelet forgets the health of all devices
+  // of a driver when a stream of any of its instances ends (kubernetes/kubernetes#140818).
+  virtual void ResendHealth() = 0;
   // Called each time the kubelet has registered this plugin, on the thread that looks after the sockets: it must return
   // at once and must not call Shutdown.
   virtual void OnRegistered(std::function<void()> callback) = 0;
 
   virtual RegistrationState State() const = 0;
 
-  // Registration socket away, new calls refused, running calls answered within `bound`, streams ended, sockets removed
-  // (each only if the file is still this instance's).
+  // Takes `bound` at most (each patience at most half of what is left of it). In this order: a moment without a call,
+  // registration socket away, calls served until the kubelet has left, new calls refused, running calls answered, streams
+  // ended, sockets removed (each only if the file is still this instance's).
   virtual void Shutdown(absl::Duration bound) = 0;
 };
 
