@@ -124,7 +124,12 @@ absl::Status BackendSupervisor::Discover(const std::stop_token& stop) {
     callbacks_.on_snapshot(inventory_->UpdateFailed(result.status()));
     return Annotate(result.status(), "discover");
   }
-  callbacks_.on_snapshot(inventory_->Update(*result, fields, held));
+  std::shared_ptr<const inventory::Snapshot> snapshot = inventory_->Update(*result, fields, held);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    state_.fields = fields;
+  }
+  callbacks_.on_snapshot(std::move(snapshot));
   return absl::OkStatus();
 }
 

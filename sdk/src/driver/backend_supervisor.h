@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -49,6 +50,8 @@ class BackendSupervisor {
     std::string error;           // the last failure, "" when alive
     std::string restart_reason;  // of the last restart the backend asked for
     uint64_t discoveries = 0;    // finished, failed ones included
+    std::optional<loader::ServerFields>
+        fields;  // what the last successful discovery was told of the server
   };
 
   // All pointers outlive this.

@@ -1,6 +1,8 @@
 #include "dra/driver/node_driver.h"
 
+#include <algorithm>
 #include <atomic>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -17,6 +19,7 @@
 #include "driver/backend_supervisor.h"
 #include "driver/finding_reporter.h"
 #include "driver/path_safety.h"
+#include "driver/publish_turn.h"
 #include "driver/status_report.h"
 
 namespace dra::driver {
@@ -27,6 +30,8 @@ constexpr absl::Duration kStaleTemporary = absl::Minutes(1);
 constexpr absl::Duration kStartRetry = absl::Seconds(5);
 // How often the set of held devices is looked at after an unprepare; a burst of them is one look.
 constexpr absl::Duration kHeldCheck = absl::Seconds(1);
+// For the write that is under way when a stop begins.
+constexpr absl::Duration kLastWrite = absl::Seconds(5);
 
 std::vector<kubelet::DeviceHealth> KubeletHealth(const inventory::Snapshot& snapshot) {
   std::vector<kubelet::DeviceHealth> devices;
@@ -74,10 +79,18 @@ class NodeDriverImpl final : public NodeDriver {
     main_thread_.request_stop();
     if (main_thread_.joinable()) main_thread_.join();
     if (stopped_.exchange(true)) return;
-    // The kubelet sends nothing more, then what runs may end, then what feeds it.
-    if (server_ != nullptr) server_->Shutdown(grace);
-    if (claims_ != nullptr) claims_->Shutdown(grace);
+    const MonotonicTime end = environment_.clock->Monotonic() + absl::ToChronoNanoseconds(grace);
+    const auto left = [&] {
+      return std::max(absl::ZeroDuration(),
+                      absl::FromChrono(end - environment_.clock->Monotonic()));
+    };
+    // Another instance may publish while this one answers its last calls. Then the kubelet sends nothing more, then what
+    // runs may end, then what feeds it.
+    if (turn_ != nullptr) turn_->Resign(std::min(left(), kLastWrite));
+    if (server_ != nullptr) server_->Shutdown(left());
+    if (claims_ != nullptr) claims_->Shutdown(left());
     if (publisher_ != nullptr) publisher_->Stop();
+    if (turn_ != nullptr) turn_->Stop();
     if (supervisor_ != nullptr) supervisor_->Stop();
     if (backend_ != nullptr) backend_->Destroy();
     host_.Disconnect();
@@ -93,10 +106,7 @@ class NodeDriverImpl final : public NodeDriver {
                           registration.error.empty()
                               ? "the kubelet has not registered this driver yet"
                               : registration.error});
-    const publisher::State published = publisher_->GetState();
-    conditions.push_back(
-        {config_.name, "published", published.published,
-         published.error.empty() ? "the stored slices are not complete yet" : published.error});
+    conditions.push_back(Published());
     const BackendSupervisor::State backend = supervisor_->GetState();
     conditions.push_back({config_.name, "backend", backend.alive,
                           backend.error.empty() ? "not created yet" : backend.error});
@@ -108,10 +118,24 @@ class NodeDriverImpl final : public NodeDriver {
     if (!started_) return NotStartedStatus(config_.name, library_, start_error_);
     return DriverStatus({config_.name, backend_->Description(), backend_->GetManifest(),
                          supervisor_->GetState(), server_->State(), publisher_->GetState(),
-                         *inventory_->Get(), claims_->Claims()});
+                         turn_->GetState(), *inventory_->Get(), claims_->Claims()});
   }
 
  private:
+  observe::Condition Published() const {
+    const publisher::State published = publisher_->GetState();
+    const PublishTurn::State turn = turn_->GetState();
+    observe::Condition condition{config_.name, "published",
+                                 published.published && turn.error.empty(),
+                                 "the stored slices are not complete yet"};
+    for (const std::string& reason : {turn.error, published.error, turn.waiting}) {
+      if (reason.empty()) continue;
+      condition.message = reason;
+      break;
+    }
+    return condition;
+  }
+
   void Run(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       const absl::Status started = StartParts();
@@ -147,6 +171,7 @@ class NodeDriverImpl final : public NodeDriver {
     DRA_RETURN_IF_ERROR(server_->Start());
     publisher_->Start();
     supervisor_->Start();
+    turn_->Start();
     return absl::OkStatus();
   }
 
@@ -163,8 +188,9 @@ class NodeDriverImpl final : public NodeDriver {
     publish.never_tainted = never_tainted;
     publisher_ = publisher::Publisher::Create(
         publish, environment_.api, environment_.clock, environment_.events, environment_.metrics,
-        logger_,
-        [this](const loader::ServerFields& fields) { supervisor_->SetServerFields(fields); });
+        logger_, [this](const loader::ServerFields& fields) { OnServerFields(fields); });
+    publisher_->SetWriting(false);
+    MakeTurn();
 
     BackendSupervisor::Options supervise;
     supervise.driver_name = config_.name;
@@ -182,6 +208,23 @@ class NodeDriverImpl final : public NodeDriver {
                                      },
                                      [this] { return claims_->HeldDevices(); },
                                      [this] { return claims_->HeldIdentities(); }});
+  }
+
+  void MakeTurn() {
+    PublishTurn::Options options;
+    options.path =
+        JoinPath(JoinPath(JoinPath(daemon_.kubelet_root, "plugins"), config_.name), "publish.lock");
+    turn_ =
+        std::make_unique<PublishTurn>(options, environment_.clock, logger_,
+                                      PublishTurn::Callbacks{[this] {
+                                                               server_->SetReporting(true);
+                                                               publisher_->SetWriting(true);
+                                                             },
+                                                             [this] {
+                                                               server_->SetReporting(false);
+                                                               publisher_->SetWriting(false);
+                                                             },
+                                                             [this] { server_->ResendHealth(); }});
   }
 
   absl::Status MakeClaims() {
@@ -234,6 +277,7 @@ class NodeDriverImpl final : public NodeDriver {
     DRA_ASSIGN_OR_RETURN(server_,
                          kubelet::PluginServer::Create(options, calls_.get(), environment_.clock,
                                                        environment_.metrics, logger_));
+    server_->SetReporting(false);
     // A kubelet that registers us may just have started, and a kubelet that starts deletes this node's slices.
     server_->OnRegistered([this] { publisher_->Resync(); });
     return absl::OkStatus();
@@ -247,7 +291,25 @@ class NodeDriverImpl final : public NodeDriver {
       const absl::StatusOr<loader::Manifest> manifest = backend_->GetManifest();
       if (manifest.ok() && manifest->reports_health) server_->SetHealth(KubeletHealth(*snapshot));
     }
+    const bool known = snapshot->known;
     publisher_->SetInventory(std::move(snapshot));
+    if (known) CheckReadyToPublish();
+  }
+
+  void OnServerFields(const loader::ServerFields& fields) {
+    {
+      const absl::MutexLock lock(&fields_mutex_);
+      fields_ = fields;
+    }
+    supervisor_->SetServerFields(fields);
+    CheckReadyToPublish();
+  }
+
+  // Whoever publishes without an inventory made for this server would take away what it leans on and bring it back.
+  void CheckReadyToPublish() {
+    const std::optional<loader::ServerFields> discovered_with = supervisor_->GetState().fields;
+    const absl::MutexLock lock(&fields_mutex_);
+    if (fields_.has_value() && fields_ == discovered_with) turn_->SetReady();
   }
 
   // A device that is published only because a claim holds it goes when the claim does. And a library that was replaced
@@ -279,6 +341,7 @@ class NodeDriverImpl final : public NodeDriver {
   std::unique_ptr<loader::BackendHandle> backend_;
   std::unique_ptr<inventory::Inventory> inventory_;
   std::unique_ptr<publisher::Publisher> publisher_;
+  std::unique_ptr<PublishTurn> turn_;
   std::unique_ptr<BackendSupervisor> supervisor_;
   std::unique_ptr<ApiClaimReader> reader_;
   std::unique_ptr<InventoryCatalog> catalog_;
@@ -288,6 +351,10 @@ class NodeDriverImpl final : public NodeDriver {
   std::shared_ptr<claims::ClaimManager> claims_;
   std::unique_ptr<ClaimCalls> calls_;
   std::unique_ptr<kubelet::PluginServer> server_;
+
+  absl::Mutex fields_mutex_;
+  std::optional<loader::ServerFields> fields_
+      ABSL_GUARDED_BY(fields_mutex_);  // what the API server keeps, once it was asked
 
   std::atomic<bool> held_changed_ = false;
   std::atomic<bool> leans_on_holders_ = false;
