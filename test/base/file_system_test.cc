@@ -1,10 +1,12 @@
 #include "dra/base/file_system.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 
 #include "dra/base/status.h"
 #include "dra/testing/faulty_file_system.h"
@@ -111,6 +113,29 @@ TEST(PosixFileSystem, ReadFileRefusesWhatIsNoFileAndWhatIsTooLarge) {
   EXPECT_TRUE(absl::IsResourceExhausted(fs.ReadFile(directory.Path("big"), 999).status()));
   EXPECT_EQ(fs.ReadFile(directory.Path("big"), 1000)->size(), 1000u);
   EXPECT_TRUE(absl::IsNotFound(fs.ReadFile(directory.Path("absent")).status()));
+}
+
+// The kernel takes only a part and then nothing more: an error, and no part of a file.
+TEST(PosixFileSystem, AShortWriteIsAnErrorAndLeavesNoFile) {
+  testing::TempDirectory directory;
+  PosixFileSystem fs;
+  ASSERT_TRUE(fs.CreateFile(directory.Path("old"), "old", 0600, false).ok());
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  rlimit small = limit;
+  small.rlim_cur = 1000;
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string contents(3000, 'x');
+  const absl::Status created = fs.CreateFile(directory.Path("new"), contents, 0600, false);
+  const absl::Status replaced =
+      WriteFileAtomically(fs, directory.Path("old"), contents, 0600, Durability::kDurable);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_EQ(ErrnoOf(created), EFBIG) << created;
+  EXPECT_EQ(ErrnoOf(replaced), EFBIG) << replaced;
+  EXPECT_EQ(*fs.List(directory.path()), std::vector<std::string>{"old"});
+  EXPECT_EQ(*fs.ReadFile(directory.Path("old")), "old");
 }
 
 // The process's own files are where it made them; a link in their place is somebody else's doing.

@@ -74,11 +74,14 @@ bool IsSafeFileId(absl::string_view uid) {
 }
 
 absl::StatusOr<std::string> ReadBootId(FileSystem& fs, absl::string_view proc_root) {
-  DRA_ASSIGN_OR_RETURN(const std::string text,
-                       fs.ReadFile(JoinPath(proc_root, "sys/kernel/random/boot_id"), 4096));
-  const std::string boot_id(absl::StripAsciiWhitespace(text));
+  const std::string path = JoinPath(proc_root, "sys/kernel/random/boot_id");
+  const absl::StatusOr<std::string> text = fs.ReadFile(path, 4096);
+  if (!text.ok()) return Annotate(text.status(), "boot id");
+  const std::string boot_id(absl::StripAsciiWhitespace(*text));
   if (!IsSafeFileId(boot_id)) {
-    return absl::DataLossError(absl::StrCat("boot id \"", boot_id, "\" is not one"));
+    return absl::DataLossError(
+        absl::StrCat("boot id: the ", text->size(), " bytes of ", path,
+                     " are none; without it nothing is known of what this boot holds"));
   }
   return boot_id;
 }
