@@ -1,5 +1,8 @@
 #include "driver/adapters.h"
 
+#include <optional>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "dra/base/status.h"
 #include "dra/loader/helper_process.h"
@@ -28,9 +31,19 @@ status::ClaimKey ToKey(const loader::ClaimIdentity& claim) {
 absl::StatusOr<resource::ResourceClaim> ApiClaimReader::GetClaim(absl::string_view namespace_name,
                                                                  absl::string_view name,
                                                                  const Call& call) {
-  DRA_ASSIGN_OR_RETURN(const Json object,
-                       api_->Get(kube::ResourceClaims(), namespace_name, name, call));
-  return resource::ParseResourceClaim(object);
+  const absl::StatusOr<Json> object = api_->Get(kube::ResourceClaims(), namespace_name, name, call);
+  if (object.ok()) return resource::ParseResourceClaim(*object);
+  // Claims are released on a 404's word, so it has to be one about this claim: a proxy, or a server that does not serve
+  // the API now, answers 404 as well.
+  const std::optional<kube::ApiError> error = kube::ApiErrorOf(object.status());
+  if (absl::IsNotFound(object.status()) &&
+      (!error.has_value() || error->reason != "NotFound" ||
+       !absl::StrContains(error->message, absl::StrCat("\"", name, "\"")))) {
+    return absl::UnavailableError(
+        absl::StrCat("the API server's answer does not say that it is about the claim: ",
+                     object.status().message()));
+  }
+  return object.status();
 }
 
 absl::StatusOr<claims::DeviceFacts> InventoryCatalog::FindDevice(absl::string_view pool,

@@ -34,6 +34,9 @@ DriverConfig ReadDriver(YamlMapping mapping) {
   mapping.Int("prepareThreads", 1, 256, &driver.prepare_threads);
   mapping.Int("unprepareThreads", 1, 256, &driver.unprepare_threads);
   mapping.Bool("deviceStatus", &driver.device_status);
+  mapping.Duration("orphanCheckInterval", absl::Seconds(1), absl::Hours(24),
+                   &driver.orphan_check_interval);
+  mapping.Duration("orphanGrace", absl::Seconds(1), absl::Hours(24), &driver.orphan_grace);
   if (driver.name.empty())
     mapping.Fail("name", "is required: the driver name, such as gpu.example.com");
   if (driver.backend.empty()) {
@@ -54,6 +57,10 @@ absl::Status CheckAbsolute(absl::string_view setting, absl::string_view path) {
 std::string DaemonConfig::LibraryPath(const DriverConfig& driver) const {
   if (absl::StrContains(driver.backend, "/")) return driver.backend;
   return JoinPath(backend_directory, absl::StrCat("dra-backend-", driver.backend, ".so"));
+}
+
+std::string DaemonConfig::DataDirectory(absl::string_view driver_name) const {
+  return JoinPath(JoinPath(kubelet_root, "plugins"), driver_name);
 }
 
 absl::StatusOr<DaemonConfig> ParseDaemonConfig(absl::string_view text, absl::string_view what) {

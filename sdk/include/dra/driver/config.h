@@ -26,6 +26,9 @@ struct DriverConfig {
   int prepare_threads = 16;
   int unprepare_threads = 4;
   bool device_status = true;  // write status.devices
+  absl::Duration orphan_check_interval = absl::Minutes(5);
+  absl::Duration orphan_grace =
+      absl::Minutes(5);  // a claim is gone for so long before it is released
 };
 
 struct DaemonConfig {
@@ -44,6 +47,8 @@ struct DaemonConfig {
 
   // The library of a driver, always absolute if `backend_directory` is.
   std::string LibraryPath(const DriverConfig& driver) const;
+  // Where a driver keeps its records, locks and service socket: <kubelet root>/plugins/<driver name>.
+  std::string DataDirectory(absl::string_view driver_name) const;
 };
 
 // Reads the YAML text of a configuration file. Errors: InvalidArgument, one line each, "<what>:<line>:<column>: <path>:
