@@ -207,6 +207,7 @@ void FakeKubelet::State::RemovePlugin(const std::string& registration_socket) {
     changed.SignalAll();
   }
   if (removed == nullptr) return;
+  removed->client.BreakCalls();
   removed->health.request_stop();
   removed->monitor = {};
   removed->health = {};

@@ -48,9 +48,10 @@ std::optional<std::string> ShareIdOf(const dra_v1beta1::Device&) { return std::n
 template <typename Api, typename Request, typename Response>
 absl::StatusOr<KubeletReply> CallPrepare(const std::shared_ptr<grpc::Channel>& channel,
                                          const std::vector<KubeletClaim>& claims,
-                                         absl::Duration timeout) {
+                                         absl::Duration timeout, const std::stop_token& broken) {
   grpc::ClientContext context;
   context.set_deadline(DeadlineIn(timeout));
+  const std::stop_callback cancel(broken, [&context] { context.TryCancel(); });
   Request request;
   FillClaims(claims, request);
   Response response;
@@ -78,9 +79,10 @@ absl::StatusOr<KubeletReply> CallPrepare(const std::shared_ptr<grpc::Channel>& c
 template <typename Api, typename Request, typename Response>
 absl::StatusOr<KubeletReply> CallUnprepare(const std::shared_ptr<grpc::Channel>& channel,
                                            const std::vector<KubeletClaim>& claims,
-                                           absl::Duration timeout) {
+                                           absl::Duration timeout, const std::stop_token& broken) {
   grpc::ClientContext context;
   context.set_deadline(DeadlineIn(timeout));
+  const std::stop_callback cancel(broken, [&context] { context.TryCancel(); });
   Request request;
   FillClaims(claims, request);
   Response response;
@@ -190,10 +192,12 @@ absl::StatusOr<KubeletReply> PluginClient::Prepare(const std::string& service,
                                                    absl::Duration timeout) {
   if (service == "v1.DRAPlugin") {
     return CallPrepare<dra_v1::DRAPlugin, dra_v1::NodePrepareResourcesRequest,
-                       dra_v1::NodePrepareResourcesResponse>(channel_, claims, timeout);
+                       dra_v1::NodePrepareResourcesResponse>(channel_, claims, timeout,
+                                                             broken_.get_token());
   }
   return CallPrepare<dra_v1beta1::DRAPlugin, dra_v1beta1::NodePrepareResourcesRequest,
-                     dra_v1beta1::NodePrepareResourcesResponse>(channel_, claims, timeout);
+                     dra_v1beta1::NodePrepareResourcesResponse>(channel_, claims, timeout,
+                                                                broken_.get_token());
 }
 
 absl::StatusOr<KubeletReply> PluginClient::Unprepare(const std::string& service,
@@ -201,10 +205,12 @@ absl::StatusOr<KubeletReply> PluginClient::Unprepare(const std::string& service,
                                                      absl::Duration timeout) {
   if (service == "v1.DRAPlugin") {
     return CallUnprepare<dra_v1::DRAPlugin, dra_v1::NodeUnprepareResourcesRequest,
-                         dra_v1::NodeUnprepareResourcesResponse>(channel_, claims, timeout);
+                         dra_v1::NodeUnprepareResourcesResponse>(channel_, claims, timeout,
+                                                                 broken_.get_token());
   }
   return CallUnprepare<dra_v1beta1::DRAPlugin, dra_v1beta1::NodeUnprepareResourcesRequest,
-                       dra_v1beta1::NodeUnprepareResourcesResponse>(channel_, claims, timeout);
+                       dra_v1beta1::NodeUnprepareResourcesResponse>(channel_, claims, timeout,
+                                                                    broken_.get_token());
 }
 
 absl::Status PluginClient::WatchHealth(

@@ -55,6 +55,9 @@ class PluginClient {
                                          const std::vector<KubeletClaim>& claims,
                                          absl::Duration timeout);
 
+  // Ends the Prepare and Unprepare calls under way with Cancelled, as a client does that closes its connection.
+  void BreakCalls() { broken_.request_stop(); }
+
   // Reads the health stream of "v1.DRAResourceHealth" or "v1alpha1.DRAResourceHealth" to its end.
   absl::Status WatchHealth(const std::string& service,
                            const std::function<void(const std::vector<ReportedHealth>&)>& on_report,
@@ -62,6 +65,7 @@ class PluginClient {
 
  private:
   std::shared_ptr<grpc::Channel> channel_;
+  std::stop_source broken_;
 };
 
 }  // namespace dra::testing
