@@ -26,14 +26,15 @@ class PublishTurn {
   static constexpr uint64_t kOwnerByte = 0;      // of the owner
   static constexpr uint64_t kNextByte = 1;       // of the one that wants to be the owner
   static constexpr uint64_t kNumberingByte = 2;  // while an instance takes its number
-  static constexpr uint64_t kFirstInstance =
-      16;  // byte n: instance n lives; later instances have higher numbers
-  static constexpr uint64_t kOwnerMarks = uint64_t{1}
-                                          << 40;  // byte kOwnerMarks + n: n is the owner
+  // Byte n, from here on: instance n lives. Later instances have higher numbers.
+  static constexpr uint64_t kFirstInstance = 16;
+  // Byte kOwnerMarks + n: instance n is the owner.
+  static constexpr uint64_t kOwnerMarks = uint64_t{1} << 40;
 
   struct Options {
     std::string path;
-    // How often the file is looked at (by a lone owner half as often), with at most four calls of the system and one more for each further instance.
+    // How often the file is looked at, by a lone owner half as often: at most four calls of the system, and one more for
+    // each further instance.
     absl::Duration poll = absl::Milliseconds(250);
   };
   // They run on this object's thread and must not call it.
