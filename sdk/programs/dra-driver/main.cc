@@ -1,5 +1,8 @@
 // dra-driver: the node daemon. Reads its configuration, runs until SIGTERM or SIGINT.
 
+#include <malloc.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -9,12 +12,14 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
 #include "dra/base/clock.h"
 #include "dra/base/file_system.h"
 #include "dra/base/logger.h"
 #include "dra/base/status.h"
 #include "dra/driver/config.h"
 #include "dra/driver/daemon.h"
+#include "dra/driver/operator_commands.h"
 #include "dra/driver/preflight.h"
 #include "dra/driver/version.h"
 #include "dra/loader/loader.h"
@@ -22,12 +27,25 @@
 namespace dra::driver {
 namespace {
 
+// glibc's allocator gives each thread an arena of its own, up to eight a core, and each keeps what it once had. Our
+// threads mostly wait: a few arenas do, and memory that one thread frees is there for the next.
+constexpr int kAllocatorArenas = 2;
+
 struct Flags {
   std::string config_file;
   Overrides overrides;
   bool check = false;
   bool list_backends = false;
+  DrainCommand drain;
+  ClearFaultCommand clear_fault;
+  UninstallCheckCommand uninstall_check;
+  double drain_wait_seconds = 0;
+  double clear_fault_wait_seconds = 10;
 };
+
+constexpr char kDrain[] = "drain";
+constexpr char kClearFault[] = "clear-fault";
+constexpr char kUninstallCheck[] = "uninstall-check";
 
 std::string FromEnvironment(const char* name) {
   const char* value = std::getenv(name);
@@ -60,6 +78,31 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_flag("--list-backends", flags->list_backends,
                 "show the libraries of the backend directory, then exit");
   app->set_version_flag("--version", std::string("dra-driver ") + kVersion);
+}
+
+// The operator's commands; they take the flags above too.
+void AddCommands(CLI::App* app, Flags* flags) {
+  app->require_subcommand(0, 1);
+  CLI::App* drain = app->add_subcommand(kDrain, "keep new work away from a driver's devices");
+  drain->add_option("--driver", flags->drain.driver, "driver name")->required();
+  drain->add_option("--mode", flags->drain.mode, "taint (default) or withdraw");
+  drain->add_flag("--off", flags->drain.off, "end the drain");
+  drain->add_option("--wait", flags->drain_wait_seconds,
+                    "seconds to wait until no claim holds a device");
+  CLI::App* clear =
+      app->add_subcommand(kClearFault, "give evidence that a device's fault has gone");
+  clear->add_option("--driver", flags->clear_fault.driver, "driver name")->required();
+  clear->add_option("--device", flags->clear_fault.device, "device name")->required();
+  clear->add_option("--pool", flags->clear_fault.pool, "pool; default: the node's own");
+  clear->add_option("--evidence", flags->clear_fault.evidence, "what was done or seen")->required();
+  clear->add_option("--wait", flags->clear_fault_wait_seconds,
+                    "seconds to wait for the driver's answer");
+  CLI::App* check = app->add_subcommand(kUninstallCheck,
+                                        "show the claims that a removed driver would leave stuck");
+  check->add_option("--driver", flags->uninstall_check.driver,
+                    "driver name; default: all that are configured or have run here");
+  check->add_flag("--json", flags->uninstall_check.json, "print JSON");
+  for (CLI::App* command : {drain, clear, check}) command->fallthrough();
 }
 
 absl::StatusOr<DaemonConfig> ReadConfig(const Flags& flags, FileSystem& fs) {
@@ -102,6 +145,30 @@ int Check(const DaemonConfig& config, FileSystem& fs, Clock& clock) {
   return all_ok ? 0 : 1;
 }
 
+// The exit status of the operator's command that was given, if one was.
+std::optional<int> RunCommand(const CLI::App& app, Flags flags, const DaemonConfig& config,
+                              FileSystem& fs, Clock& clock) {
+  const char* login = ::getlogin();
+  const CommandContext context = {&fs,
+                                  &clock,
+                                  &std::cout,
+                                  &std::cerr,
+                                  config.kubelet_root,
+                                  login != nullptr ? login : absl::StrCat("uid ", ::getuid())};
+  if (app.got_subcommand(kDrain)) {
+    flags.drain.wait = absl::Seconds(flags.drain_wait_seconds);
+    return RunDrain(context, flags.drain);
+  }
+  if (app.got_subcommand(kClearFault)) {
+    flags.clear_fault.wait = absl::Seconds(flags.clear_fault_wait_seconds);
+    return RunClearFault(context, flags.clear_fault);
+  }
+  if (!app.got_subcommand(kUninstallCheck)) return std::nullopt;
+  for (const DriverConfig& driver : config.drivers)
+    flags.uninstall_check.configured.push_back(driver.name);
+  return RunUninstallCheck(context, flags.uninstall_check);
+}
+
 // Signals are blocked in every thread and taken here, one at a time.
 int RunDaemon(const DaemonConfig& config, FileSystem& fs, Clock& clock) {
   sigset_t signals;
@@ -126,15 +193,22 @@ int RunDaemon(const DaemonConfig& config, FileSystem& fs, Clock& clock) {
 }
 
 int Main(int argc, char** argv) {
+  mallopt(M_ARENA_MAX, kAllocatorArenas);
   CLI::App app;
   Flags flags;
   AddFlags(&app, &flags);
+  AddCommands(&app, &flags);
   CLI11_PARSE(app, argc, argv);
 
   PosixFileSystem fs;
   SystemClock clock;
   const absl::StatusOr<DaemonConfig> config = ReadConfig(flags, fs);
-  if (!config.ok()) return Fail(config.status());
+  if (!config.ok()) {
+    const int failed = Fail(config.status());
+    // For a command 1 would be an answer.
+    return app.get_subcommands().empty() ? failed : kExitUnknown;
+  }
+  if (const std::optional<int> status = RunCommand(app, flags, *config, fs, clock)) return *status;
   if (flags.list_backends) return ListBackends(*config);
   if (flags.check) return Check(*config, fs, clock);
   const absl::Status valid = ValidateDaemonConfig(*config);
