@@ -68,6 +68,7 @@ TEST(Prepare, CostsOneDurableWriteWithoutUndoData) {
   rig.fs_.ResetCount();
   ASSERT_TRUE(rig.Unprepare("U1").ok());
   EXPECT_EQ(rig.fs_.Count({FileOperation::kSyncDirectory, ""}), 0);
+  EXPECT_EQ(rig.fs_.Count({FileOperation::kCreateFile, ""}), 0);
 }
 
 TEST(Unprepare, CostsOneDurableWriteMoreWithUndoData) {
@@ -83,12 +84,15 @@ TEST(Unprepare, CostsOneDurableWriteMoreWithUndoData) {
   rig.fs_.ResetCount();
   ASSERT_TRUE(rig.Unprepare("U1").ok());
   EXPECT_EQ(rig.fs_.Count({FileOperation::kSyncDirectory, ""}), 1);
+  EXPECT_EQ(rig.fs_.Count({FileOperation::kCreateFile, ""}), 0);
   EXPECT_EQ(rig.backend_.LastUnprepare().undo, "previous");
 }
 
 TEST(Prepare, CostsTheSameWithManyClaimsHeld) {
   ClaimsRig rig;
   rig.Allocate("U1", {Result("d0")});
+  ASSERT_TRUE(rig.Prepare("U1").ok());  // the first hold on a key makes the key's directory
+  ASSERT_TRUE(rig.Unprepare("U1").ok());
   rig.fs_.ResetCount();
   ASSERT_TRUE(rig.Prepare("U1").ok());
   const int alone = rig.fs_.count();
