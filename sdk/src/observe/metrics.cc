@@ -10,6 +10,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <unordered_map>
 
 namespace dra::observe {
 namespace {
@@ -27,6 +28,18 @@ std::map<std::string, std::string> MapOf(Metrics::Labels labels) {
   return map;
 }
 
+// Names and values end with a byte that neither has.
+std::string KeyOf(absl::string_view name, Metrics::Labels labels) {
+  std::string key(name);
+  for (const auto& [label, value] : labels) {
+    key.push_back('\0');
+    key.append(label.data(), label.size());
+    key.push_back('\0');
+    key.append(value);
+  }
+  return key;
+}
+
 template <typename Map>
 auto* FindFamily(const Map& families, absl::string_view name) {
   const auto found = families.find(std::string(name));
@@ -41,6 +54,26 @@ struct Metrics::Impl {
   std::map<std::string, prometheus::Family<prometheus::Counter>*> counters;
   std::map<std::string, prometheus::Family<prometheus::Gauge>*> gauges;
   std::map<std::string, prometheus::Family<prometheus::Histogram>*> histograms;
+  // Metrics by name and labels, in the caller's order. prometheus-cpp makes a whole new metric at each look into a family
+  // and throws it away if there is one: too dear for what every call counts. Metrics live as long as their registry.
+  std::unordered_map<std::string, prometheus::Counter*> known_counters;
+  std::unordered_map<std::string, prometheus::Gauge*> known_gauges;
+  std::unordered_map<std::string, prometheus::Histogram*> known_histograms;
+
+  // The known metric of this name and these labels, or what `make` finds; null for none.
+  template <typename Metric, typename Make>
+  Metric* Known(std::unordered_map<std::string, Metric*>& known, absl::string_view name,
+                Labels labels, Make make) {
+    const std::string key = KeyOf(name, labels);
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (const auto found = known.find(key); found != known.end()) return found->second;
+    }
+    Metric* const metric = make();
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (metric != nullptr) known.emplace(key, metric);
+    return metric;
+  }
 
   // The family called `name`, made at its first use; null if the name is no metric name or is one of another type.
   template <typename Map, typename Build>
@@ -62,24 +95,35 @@ Metrics::~Metrics() = default;
 // The library throws for label names that are none; a metric is never worth a crash.
 void Metrics::Increment(absl::string_view counter, Labels labels, double by) {
   try {
-    auto* family = impl_->Family(impl_->counters, counter, prometheus::BuildCounter);
-    if (family != nullptr && by > 0) family->Add(MapOf(labels)).Increment(by);
+    auto* metric =
+        impl_->Known(impl_->known_counters, counter, labels, [&]() -> prometheus::Counter* {
+          auto* family = impl_->Family(impl_->counters, counter, prometheus::BuildCounter);
+          return family == nullptr || by <= 0 ? nullptr : &family->Add(MapOf(labels));
+        });
+    if (metric != nullptr && by > 0) metric->Increment(by);
   } catch (const std::exception&) {
   }
 }
 
 void Metrics::Set(absl::string_view gauge, double value, Labels labels) {
   try {
-    auto* family = impl_->Family(impl_->gauges, gauge, prometheus::BuildGauge);
-    if (family != nullptr) family->Add(MapOf(labels)).Set(value);
+    auto* metric = impl_->Known(impl_->known_gauges, gauge, labels, [&]() -> prometheus::Gauge* {
+      auto* family = impl_->Family(impl_->gauges, gauge, prometheus::BuildGauge);
+      return family == nullptr ? nullptr : &family->Add(MapOf(labels));
+    });
+    if (metric != nullptr) metric->Set(value);
   } catch (const std::exception&) {
   }
 }
 
 void Metrics::Observe(absl::string_view histogram, double seconds, Labels labels) {
   try {
-    auto* family = impl_->Family(impl_->histograms, histogram, prometheus::BuildHistogram);
-    if (family != nullptr) family->Add(MapOf(labels), Buckets()).Observe(seconds);
+    auto* metric =
+        impl_->Known(impl_->known_histograms, histogram, labels, [&]() -> prometheus::Histogram* {
+          auto* family = impl_->Family(impl_->histograms, histogram, prometheus::BuildHistogram);
+          return family == nullptr ? nullptr : &family->Add(MapOf(labels), Buckets());
+        });
+    if (metric != nullptr) metric->Observe(seconds);
   } catch (const std::exception&) {
   }
 }
