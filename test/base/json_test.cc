@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 
 namespace dra {
@@ -19,6 +20,21 @@ TEST(ParseJson, NamesTheDocumentAndThePlaceOfAnError) {
 TEST(ParseJson, RefusesAnEmptyDocumentAndTrailingText) {
   for (const char* text : {"", " ", "{} {}", "nul", "{", "\xff"})
     EXPECT_FALSE(ParseJson(text, "x").ok()) << text;
+}
+
+TEST(ParseJson, CountsOnlyBracketsThatNest) {
+  const auto nested = [](int levels) {
+    return std::string(static_cast<size_t>(levels), '[') + "1" +
+           std::string(static_cast<size_t>(levels), ']');
+  };
+  EXPECT_TRUE(ParseJson(nested(128), "x").ok());
+  const absl::Status refused = ParseJson(nested(129), "x").status();
+  EXPECT_NE(refused.message().find("nested deeper than 128"), std::string::npos) << refused;
+  // In a string, behind an escaped quote, and side by side.
+  EXPECT_TRUE(ParseJson(absl::StrCat("[\"\\\"", std::string(300, '['), "\"]"), "x").ok());
+  std::string row = "[[]";
+  for (int i = 0; i < 300; ++i) row += ",[]";
+  EXPECT_TRUE(ParseJson(row + "]", "x").ok());
 }
 
 TEST(ParseJson, RefusesADocumentThatIsNestedTooDeep) {
