@@ -155,6 +155,23 @@ TEST_F(Reg02, HashedNamesOfADeadInstanceAreFoundByTheirMarkers) {
   EXPECT_TRUE(Exists(other));
 }
 
+// An instance that was killed beside this one; the kubelet goes on calling it while its registration socket is there.
+TEST_F(Reg02, ARunningInstanceRemovesTheSocketsOfOneThatDied) {
+  Options options = BaseOptions();
+  options.pod_uid = kPodA;
+  options.poll_interval = absl::Seconds(60);  // it is not found by chance
+  const auto server = Started(options);
+  const std::string dead = absl::StrCat(root_.registry(), "/", kDriver, "-", kPodB, "-reg.sock");
+  MakeSocket(dead, false);
+  const std::string living = absl::StrCat(root_.registry(), "/", kDriver,
+                                          "-cccccccc-0000-4000-8000-000000000003-reg.sock");
+  const UniqueFd sibling = MakeSocket(living, true);
+  server->RemoveDeadSockets();
+  EXPECT_TRUE(Eventually([&] { return !Exists(dead); }));
+  EXPECT_TRUE(Exists(living));
+  EXPECT_TRUE(Exists(server->State().registration_socket));
+}
+
 TEST_F(Reg02, AnOrderlyStopLeavesNoFile) {
   auto server = Started();
   const RegistrationState state = server->State();

@@ -84,6 +84,10 @@ class GrpcPluginServer final : public PluginServer {
   }
   void SetReporting(bool reporting) override { hub_.SetReporting(reporting); }
   void ResendHealth() override { hub_.Resend(); }
+  void RemoveDeadSockets() override {
+    absl::MutexLock lock(&mutex_);
+    sweep_ = wake_ = true;
+  }
   void OnRegistered(std::function<void()> callback) override {
     absl::MutexLock lock(&mutex_);
     callbacks_.push_back(std::move(callback));
@@ -99,6 +103,7 @@ class GrpcPluginServer final : public PluginServer {
   // The thread that looks after sockets, registration and health until Shutdown.
   void Tend();
   void TendSockets();
+  void SweepSockets();
   void TendRegistration();
   absl::Status OpenService();
   absl::Status Announce();
@@ -132,6 +137,7 @@ class GrpcPluginServer final : public PluginServer {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool wake_ ABSL_GUARDED_BY(mutex_) = false;
   bool reannounce_ ABSL_GUARDED_BY(mutex_) = false;
+  bool sweep_ ABSL_GUARDED_BY(mutex_) = false;
   bool advertised_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::function<void()>> callbacks_ ABSL_GUARDED_BY(mutex_);
 };
@@ -146,11 +152,7 @@ absl::Status GrpcPluginServer::Start() {
   PosixFileSystem fs;
   DRA_RETURN_IF_ERROR(Annotate(MakeDirectories(fs, paths_.plugin_directory, kPluginDirectoryMode),
                                "make the plugin directory"));
-  for (const std::string& path :
-       RemoveStaleSockets({options_.driver_name, paths_.registry_directory, paths_.plugin_directory,
-                           paths_.registration_socket, paths_.service_socket})) {
-    logger_.Info(absl::StrCat("removed a socket that an earlier instance left: ", path));
-  }
+  SweepSockets();
   DRA_ASSIGN_OR_RETURN(service_server_, GrpcServer::Create({&dra_v1_, &dra_v1beta1_, &health_v1_,
                                                             &health_v1alpha1_}));
   DRA_ASSIGN_OR_RETURN(registration_server_, GrpcServer::Create({&registration_}));
@@ -160,6 +162,14 @@ absl::Status GrpcPluginServer::Start() {
   DRA_RETURN_IF_ERROR(Announce());
   tender_ = std::thread([this] { Tend(); });
   return absl::OkStatus();
+}
+
+void GrpcPluginServer::SweepSockets() {
+  for (const std::string& path :
+       RemoveStaleSockets({options_.driver_name, paths_.registry_directory, paths_.plugin_directory,
+                           paths_.registration_socket, paths_.service_socket})) {
+    logger_.Info(absl::StrCat("removed a socket that an earlier instance left: ", path));
+  }
 }
 
 absl::Status GrpcPluginServer::OpenService() {
@@ -231,6 +241,7 @@ void GrpcPluginServer::Tend() {
   MonotonicTime next_resend = clock_->Monotonic() + absl::ToChronoNanoseconds(resend_interval);
   for (;;) {
     bool reannounce = false;
+    bool sweep = false;
     {
       absl::MutexLock lock(&mutex_);
       const auto woken = [this]()
@@ -239,7 +250,9 @@ void GrpcPluginServer::Tend() {
       if (stopping_) return;
       wake_ = false;
       reannounce = std::exchange(reannounce_, false);
+      sweep = std::exchange(sweep_, false);
     }
+    if (sweep) SweepSockets();
     if (reannounce && !registration_slot_.LostToAnother()) Reannounce();
     TendSockets();
     TendRegistration();

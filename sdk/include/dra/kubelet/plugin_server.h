@@ -110,6 +110,9 @@ class PluginServer {
   // Sends the list again on every stream, unless another instance reports: the kubelet forgets the health of all devices
   // of a driver when a stream of any of its instances ends (kubernetes/kubernetes#140818).
   virtual void ResendHealth() = 0;
+  // Removes, soon, the sockets of ours that nobody listens at, as Start does: another instance has ended, perhaps without
+  // removing its own, and the kubelet would go on calling it.
+  virtual void RemoveDeadSockets() = 0;
   // Called each time the kubelet has registered this plugin, on the thread that looks after the sockets: it must return
   // at once and must not call Shutdown.
   virtual void OnRegistered(std::function<void()> callback) = 0;
