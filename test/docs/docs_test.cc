@@ -134,12 +134,18 @@ TEST(StatusSocketPage, ItsExampleHasTheMembersThatTheDriverShows) {
   snapshot.findings.push_back({});
   claims::ClaimSummary claim;
   claim.devices.push_back({"driver", "pool", "device", std::nullopt});
+  driver::OperatorView desk;
+  desk.drain = driver::DrainRequest();
+  desk.faults.push_back({});
+  desk.requests.push_back({});
   const Json shown = driver::DriverStatus({"d",
                                            {},
                                            loader::Manifest(),
                                            {},
                                            {},
                                            {},
+                                           {},
+                                           desk,
                                            snapshot,
                                            std::vector<claims::ClaimSummary>{claim}});
   std::set<std::string> in_code, in_page;

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "dra/base/clock.h"
 #include "dra/base/file_system.h"
 #include "dra/base/logger.h"
@@ -30,6 +32,9 @@ namespace {
 // glibc's allocator gives each thread an arena of its own, up to eight a core, and each keeps what it once had. Our
 // threads mostly wait: a few arenas do, and memory that one thread frees is there for the next.
 constexpr int kAllocatorArenas = 2;
+// How often memory that is free inside of the allocator goes back to the system: a look at a thousand devices or a burst
+// of claims needs megabytes for a moment, and the process runs for months.
+constexpr timespec kTrimPeriod = {10, 0};
 
 struct Flags {
   std::string config_file;
@@ -184,8 +189,8 @@ int RunDaemon(const DaemonConfig& config, FileSystem& fs, Clock& clock) {
   logger.Info("starting", {{"version", kVersion}, {"node", config.node_name}});
   const absl::Status started = (*daemon)->Start();
   if (!started.ok()) return Fail(started);
-  int signal = 0;
-  sigwait(&signals, &signal);
+  int signal = -1;
+  while ((signal = sigtimedwait(&signals, nullptr, &kTrimPeriod)) < 0) malloc_trim(0);
   logger.Info("stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
   (*daemon)->Stop();
   logger.Info("stopped");
@@ -194,6 +199,9 @@ int RunDaemon(const DaemonConfig& config, FileSystem& fs, Clock& clock) {
 
 int Main(int argc, char** argv) {
   mallopt(M_ARENA_MAX, kAllocatorArenas);
+  // Debian builds abseil with its search for deadlocks: each lock of each mutex, gRPC's too, updates one graph of all
+  // mutexes under one lock. That is for tests.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app;
   Flags flags;
   AddFlags(&app, &flags);

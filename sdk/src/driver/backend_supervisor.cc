@@ -120,9 +120,10 @@ absl::Status BackendSupervisor::Discover(const std::stop_token& stop) {
   metrics_->Increment("dra_discoveries_total",
                       {{"driver", options_.driver_name},
                        {"code", absl::StatusCodeToString(result.status().code())}});
-  if (!result.ok()) {
-    callbacks_.on_snapshot(inventory_->UpdateFailed(result.status()));
-    return Annotate(result.status(), "discover");
+  const absl::Status usable = result.ok() ? callbacks_.before_update(*result) : result.status();
+  if (!usable.ok()) {
+    callbacks_.on_snapshot(inventory_->UpdateFailed(usable));
+    return Annotate(usable, "discover");
   }
   std::shared_ptr<const inventory::Snapshot> snapshot = inventory_->Update(*result, fields, held);
   {
@@ -200,6 +201,7 @@ void BackendSupervisor::RunHealth(const std::stop_token& stop) {
       call.stop = stop;
       const absl::StatusOr<std::vector<loader::DeviceHealth>> health = backend_->Health(call);
       if (stop.stop_requested()) break;
+      callbacks_.before_health();
       callbacks_.on_snapshot(health.ok() ? inventory_->UpdateHealth(*health)
                                          : inventory_->UpdateHealthFailed(health.status()));
       // A monitor that fails means "unknown", never "healthy" (HLT-03): said once, and once when it recovers.

@@ -43,6 +43,9 @@ class BackendSupervisor {
     std::function<void(std::shared_ptr<const inventory::Snapshot>)> on_snapshot;
     std::function<HeldDevices()> held;
     std::function<std::vector<std::string>()> held_identities;
+    // What has to be known before the inventory takes a discovery; a failure fails the discovery.
+    std::function<absl::Status(const loader::DiscoverResult&)> before_update;
+    std::function<void()> before_health;  // before the inventory takes a health report
   };
   struct State {
     bool created = false;

@@ -14,6 +14,7 @@
 #include "dra/kube/kube_config.h"
 #include "dra/observe/events.h"
 #include "dra/observe/metrics.h"
+#include "driver/retired_drivers.h"
 
 namespace dra::driver {
 namespace {
@@ -25,8 +26,7 @@ constexpr size_t kMaxSocketPath = 107;
 // instances of a rolling update do not clash; hashed where the whole would not fit.
 std::string StatusSocketPath(const DaemonConfig& config) {
   if (!config.status_socket.empty()) return config.status_socket;
-  const std::string directory =
-      JoinPath(JoinPath(config.kubelet_root, "plugins"), config.drivers.front().name);
+  const std::string directory = config.DataDirectory(config.drivers.front().name);
   const std::string name =
       config.pod_uid.empty() ? "status.sock" : absl::StrCat("status-", config.pod_uid, ".sock");
   const std::string path = JoinPath(directory, name);
@@ -80,12 +80,14 @@ class DaemonImpl final : public Daemon {
     for (const DriverConfig& driver : config_.drivers) {
       drivers_.push_back(NodeDriver::Create(config_, driver, environment));
     }
+    retired_ = std::make_unique<RetiredDrivers>(config_, environment);
     return absl::OkStatus();
   }
 
   absl::Status Start() override {
     metrics_.Set("dra_build_info", 1, {{"version", kVersion}});
     for (const std::unique_ptr<NodeDriver>& driver : drivers_) driver->Start();
+    retired_->Start();
     if (!config_.http_address.empty()) {
       endpoint_ = std::make_unique<observe::HttpEndpoint>(
           observe::EndpointOptions{config_.http_address}, &metrics_,
@@ -109,6 +111,7 @@ class DaemonImpl final : public Daemon {
 
   void Stop() override {
     if (std::exchange(stopped_, true)) return;
+    if (retired_ != nullptr) retired_->Stop();
     std::vector<std::jthread> stopping;
     for (const std::unique_ptr<NodeDriver>& driver : drivers_) {
       stopping.emplace_back([this, &driver] { driver->Stop(config_.shutdown_grace); });
@@ -124,6 +127,8 @@ class DaemonImpl final : public Daemon {
       for (observe::Condition& condition : driver->Conditions())
         conditions.push_back(std::move(condition));
     }
+    for (observe::Condition& condition : retired_->Conditions())
+      conditions.push_back(std::move(condition));
     return conditions;
   }
 
@@ -157,6 +162,7 @@ class DaemonImpl final : public Daemon {
   std::unique_ptr<kube::ApiClient> api_;
   std::unique_ptr<observe::EventRecorder> events_;
   std::vector<std::unique_ptr<NodeDriver>> drivers_;
+  std::unique_ptr<RetiredDrivers> retired_;
   std::unique_ptr<observe::HttpEndpoint> endpoint_;
   std::unique_ptr<observe::StatusSocket> status_socket_;
   bool stopped_ = false;

@@ -17,7 +17,9 @@
 #include "dra/status/device_status_writer.h"
 #include "driver/adapters.h"
 #include "driver/backend_supervisor.h"
+#include "driver/driver_marker.h"
 #include "driver/finding_reporter.h"
+#include "driver/operator_desk.h"
 #include "driver/path_safety.h"
 #include "driver/publish_turn.h"
 #include "driver/status_report.h"
@@ -118,7 +120,7 @@ class NodeDriverImpl final : public NodeDriver {
     if (!started_) return NotStartedStatus(config_.name, library_, start_error_);
     return DriverStatus({config_.name, backend_->Description(), backend_->GetManifest(),
                          supervisor_->GetState(), server_->State(), publisher_->GetState(),
-                         turn_->GetState(), *inventory_->Get(), claims_->Claims()});
+                         turn_->GetState(), desk_->View(), *inventory_->Get(), claims_->Claims()});
   }
 
  private:
@@ -170,6 +172,7 @@ class NodeDriverImpl final : public NodeDriver {
       DRA_RETURN_IF_ERROR(MakeServer(manifest.ok() && manifest->reports_health));
     DRA_RETURN_IF_ERROR(server_->Start());
     publisher_->Start();
+    desk_->Poll();  // a drained node publishes nothing that was not drained
     supervisor_->Start();
     turn_->Start();
     return absl::OkStatus();
@@ -191,6 +194,19 @@ class NodeDriverImpl final : public NodeDriver {
         logger_, [this](const loader::ServerFields& fields) { OnServerFields(fields); });
     publisher_->SetWriting(false);
     MakeTurn();
+    desk_ = std::make_unique<OperatorDesk>(
+        OperatorDesk::Options{config_.name, daemon_.node_name, daemon_.DataDirectory(config_.name),
+                              never_tainted},
+        environment_.fs, inventory_.get(), environment_.clock, environment_.events,
+        environment_.metrics, logger_,
+        OperatorDesk::Callbacks{[this](bool withdrawn) {
+                                  publisher_->SetWithdrawn(withdrawn);
+                                  // Taking slices away needs no inventory.
+                                  if (withdrawn) turn_->SetReady();
+                                },
+                                [this](std::shared_ptr<const inventory::Snapshot> snapshot) {
+                                  OnSnapshot(std::move(snapshot));
+                                }});
 
     BackendSupervisor::Options supervise;
     supervise.driver_name = config_.name;
@@ -200,31 +216,32 @@ class NodeDriverImpl final : public NodeDriver {
     supervisor_ = std::make_unique<BackendSupervisor>(
         supervise, backend_.get(), &host_, inventory_.get(), environment_.clock,
         environment_.metrics, logger_,
-        BackendSupervisor::Callbacks{[this](const loader::Manifest& manifest) {
-                                       server_->SetHealthAdvertised(manifest.reports_health);
-                                     },
-                                     [this](std::shared_ptr<const inventory::Snapshot> snapshot) {
-                                       OnSnapshot(std::move(snapshot));
-                                     },
-                                     [this] { return claims_->HeldDevices(); },
-                                     [this] { return claims_->HeldIdentities(); }});
+        BackendSupervisor::Callbacks{
+            [this](const loader::Manifest& manifest) {
+              server_->SetHealthAdvertised(manifest.reports_health);
+            },
+            [this](std::shared_ptr<const inventory::Snapshot> snapshot) {
+              OnSnapshot(std::move(snapshot));
+            },
+            [this] { return claims_->HeldDevices(); }, [this] { return claims_->HeldIdentities(); },
+            [this](const loader::DiscoverResult& found) { return desk_->notes().Load(found); },
+            [this] { desk_->notes().TakeForeignEvidence(); }});
   }
 
   void MakeTurn() {
     PublishTurn::Options options;
-    options.path =
-        JoinPath(JoinPath(JoinPath(daemon_.kubelet_root, "plugins"), config_.name), "publish.lock");
-    turn_ =
-        std::make_unique<PublishTurn>(options, environment_.clock, logger_,
-                                      PublishTurn::Callbacks{[this] {
-                                                               server_->SetReporting(true);
-                                                               publisher_->SetWriting(true);
-                                                             },
-                                                             [this] {
-                                                               server_->SetReporting(false);
-                                                               publisher_->SetWriting(false);
-                                                             },
-                                                             [this] { server_->ResendHealth(); }});
+    options.path = JoinPath(daemon_.DataDirectory(config_.name), "publish.lock");
+    turn_ = std::make_unique<PublishTurn>(
+        options, environment_.clock, logger_,
+        PublishTurn::Callbacks{[this] {
+                                 server_->SetReporting(true);
+                                 publisher_->SetWriting(true);
+                               },
+                               [this] {
+                                 server_->SetReporting(false);
+                                 publisher_->SetWriting(false);
+                               },
+                               [this] { server_->ResendHealth(); }});
   }
 
   absl::Status MakeClaims() {
@@ -241,7 +258,7 @@ class NodeDriverImpl final : public NodeDriver {
     }
     claims::Options options;
     options.driver_name = config_.name;
-    options.data_directory = JoinPath(JoinPath(daemon_.kubelet_root, "plugins"), config_.name);
+    options.data_directory = daemon_.DataDirectory(config_.name);
     options.boot_id = environment_.boot_id;
     options.prepare_threads = config_.prepare_threads;
     options.unprepare_threads = config_.unprepare_threads;
@@ -264,7 +281,18 @@ class NodeDriverImpl final : public NodeDriver {
     if (!cleaned.ok() && !absl::IsNotFound(cleaned)) {
       logger_.Warn("left-over temporary CDI files stay", {{"error", cleaned.ToString()}});
     }
+    MarkDirectory();
     return absl::OkStatus();
+  }
+
+  // What an operator, and a daemon in which this driver is no longer configured, look for.
+  void MarkDirectory() {
+    const std::string directory = daemon_.DataDirectory(config_.name);
+    absl::Status marked = WriteDriverMarker(*environment_.fs, {config_.name, library_, directory});
+    if (marked.ok()) marked = environment_.fs->MakeDirectory(JoinPath(directory, "requests"), 0700);
+    if (!marked.ok()) {
+      logger_.Warn("data directory is not marked as this driver's", {{"error", marked.ToString()}});
+    }
   }
 
   absl::Status MakeServer(bool health) {
@@ -284,6 +312,8 @@ class NodeDriverImpl final : public NodeDriver {
   }
 
   void OnSnapshot(std::shared_ptr<const inventory::Snapshot> snapshot) {
+    // First: what is published must not be forgotten by a restart. A failure is said there and tried again.
+    (void)desk_->notes().Save();
     findings_.Report(*snapshot);
     if (snapshot->known) {
       leans_on_holders_ = LeansOnHolders(*snapshot);
@@ -301,6 +331,7 @@ class NodeDriverImpl final : public NodeDriver {
       const absl::MutexLock lock(&fields_mutex_);
       fields_ = fields;
     }
+    desk_->SetServerFields(fields);
     supervisor_->SetServerFields(fields);
     CheckReadyToPublish();
   }
@@ -312,8 +343,8 @@ class NodeDriverImpl final : public NodeDriver {
     if (fields_.has_value() && fields_ == discovered_with) turn_->SetReady();
   }
 
-  // A device that is published only because a claim holds it goes when the claim does. And a library that was replaced
-  // on disk is said once: the old code runs on until a restart (PLG-10).
+  // Follows the operator's requests. A device that is published only because a claim holds it goes when the claim does.
+  // A library that was replaced on disk is said once: the old code runs on until a restart (PLG-10).
   void WatchHeldDevices(const std::stop_token& stop) {
     bool library_changed = false;
     while (environment_.clock->Sleep(kHeldCheck, stop)) {
@@ -323,6 +354,7 @@ class NodeDriverImpl final : public NodeDriver {
                      {{"error", std::string(unchanged.message())}});
       }
       library_changed = !unchanged.ok();
+      desk_->Poll();
       if (!held_changed_.exchange(false) || !leans_on_holders_) continue;
       publisher_->SetHeld(claims_->HeldDevices());
       supervisor_->RequestDiscovery();
@@ -342,6 +374,7 @@ class NodeDriverImpl final : public NodeDriver {
   std::unique_ptr<inventory::Inventory> inventory_;
   std::unique_ptr<publisher::Publisher> publisher_;
   std::unique_ptr<PublishTurn> turn_;
+  std::unique_ptr<OperatorDesk> desk_;
   std::unique_ptr<BackendSupervisor> supervisor_;
   std::unique_ptr<ApiClaimReader> reader_;
   std::unique_ptr<InventoryCatalog> catalog_;

@@ -76,6 +76,40 @@ Json ClaimsJson(const std::vector<claims::ClaimSummary>& claims) {
   return list;
 }
 
+Json DrainJson(const std::optional<DrainRequest>& drain) {
+  if (!drain.has_value()) return nullptr;
+  return {{"mode", drain->mode == DrainRequest::Mode::kTaint ? "taint" : "withdraw"},
+          {"since", TimeJson(drain->since)},
+          {"by", drain->by}};
+}
+
+Json FaultsJson(const std::vector<inventory::Fault>& faults) {
+  Json list = Json::array();
+  for (const inventory::Fault& fault : faults) {
+    list.push_back({{"pool", fault.pool},
+                    {"device", fault.device},
+                    {"faultClass", fault.fault_class},
+                    {"message", fault.message},
+                    {"remedy", fault.remedy},
+                    {"clearsWith", fault.clears_with},
+                    {"since", TimeJson(fault.since)},
+                    {"flaps", fault.flaps},
+                    {"evidence", fault.evidence.text}});
+  }
+  return list;
+}
+
+Json RequestsJson(const std::vector<Requests::Result>& results) {
+  Json list = Json::array();
+  for (const Requests::Result& result : results) {
+    list.push_back({{"request", result.file},
+                    {"ok", result.ok},
+                    {"message", result.message},
+                    {"at", TimeJson(result.at)}});
+  }
+  return list;
+}
+
 }  // namespace
 
 Json DriverStatus(const DriverView& view) {
@@ -109,6 +143,9 @@ Json DriverStatus(const DriverView& view) {
             {"updates", view.published.updates},
             {"deletes", view.published.deletes},
             {"findings", FindingsJson(view.published.findings)}}},
+          {"drain", DrainJson(view.desk.drain)},
+          {"faults", FaultsJson(view.desk.faults)},
+          {"requests", RequestsJson(view.desk.requests)},
           {"inventory", InventoryJson(view.inventory)},
           {"claims", ClaimsJson(view.claims)}};
 }

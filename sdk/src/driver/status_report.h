@@ -11,6 +11,7 @@
 #include "dra/loader/backend_handle.h"
 #include "dra/publisher/publisher.h"
 #include "driver/backend_supervisor.h"
+#include "driver/operator_desk.h"
 #include "driver/publish_turn.h"
 
 // The JSON that the status socket shows for one driver: docs/status-socket.md. Pure.
@@ -24,6 +25,7 @@ struct DriverView {
   kubelet::RegistrationState registration;
   publisher::State published;
   PublishTurn::State turn;
+  OperatorView desk;
   const inventory::Snapshot& inventory;
   std::vector<claims::ClaimSummary> claims;
 };
