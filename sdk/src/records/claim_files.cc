@@ -19,6 +19,11 @@ absl::Status CheckDirectoryName(absl::string_view claim_uid) {
 // The key under which uses of one shared file come and go; always the last lock of an operation.
 std::string SharedKey(absl::string_view name) { return absl::StrCat("shared-file/", name); }
 
+// A SHA-256 in hexadecimal: what SharedName gives.
+bool IsSharedName(absl::string_view name) {
+  return name.size() == 64 && name.find_first_not_of("0123456789abcdef") == absl::string_view::npos;
+}
+
 }  // namespace
 
 ClaimFiles::ClaimFiles(FileSystem* fs, const ClaimLocks* locks, std::string data_directory)
@@ -93,6 +98,7 @@ absl::StatusOr<std::vector<std::string>> ClaimFiles::ListClaims() {
   if (!shared.ok() && !absl::IsNotFound(shared.status())) return shared.status();
   if (shared.ok()) {
     for (const std::string& name : *shared) {
+      if (!IsSharedName(name)) continue;
       const absl::StatusOr<std::vector<std::string>> users =
           fs_->List(JoinPath(SharedDirectory(name), "users"));
       if (users.ok()) claims.insert(users->begin(), users->end());
@@ -101,12 +107,39 @@ absl::StatusOr<std::vector<std::string>> ClaimFiles::ListClaims() {
   return std::vector<std::string>(claims.begin(), claims.end());
 }
 
+absl::Status ClaimFiles::SweepShared(const Call& call) {
+  const absl::StatusOr<std::vector<std::string>> shared = fs_->List(shared_);
+  if (absl::IsNotFound(shared.status())) return absl::OkStatus();
+  DRA_RETURN_IF_ERROR(shared.status());
+  absl::Status first;
+  for (const std::string& name : *shared) {
+    const std::string directory = SharedDirectory(name);
+    const absl::StatusOr<FileInfo> info = fs_->Stat(directory);
+    if (!IsSharedName(name) || !info.ok() || info->type != FileType::kDirectory) continue;
+    const absl::StatusOr<OperationLock> lock = locks_->LockKey(SharedKey(name), call);
+    if (!lock.ok()) continue;  // in use
+    const absl::StatusOr<std::vector<std::string>> users = fs_->List(JoinPath(directory, "users"));
+    if (absl::IsNotFound(users.status()) || (users.ok() && users->empty())) {
+      first.Update(RemoveTree(*fs_, directory));
+      continue;
+    }
+    first.Update(users.status());
+    const absl::StatusOr<std::vector<std::string>> files = fs_->List(directory);
+    if (!files.ok()) continue;
+    for (const std::string& file : *files) {
+      if (IsTemporaryName(file)) first.Update(RemoveIfExists(*fs_, JoinPath(directory, file)));
+    }
+  }
+  return Annotate(first, "sweep shared files");
+}
+
 absl::StatusOr<std::vector<std::string>> ClaimFiles::SharedOf(absl::string_view claim_uid) {
   std::vector<std::string> names;
   const absl::StatusOr<std::vector<std::string>> shared = fs_->List(shared_);
   if (absl::IsNotFound(shared.status())) return names;
   DRA_RETURN_IF_ERROR(shared.status());
   for (const std::string& name : *shared) {
+    if (!IsSharedName(name)) continue;
     const absl::StatusOr<FileInfo> user =
         fs_->Stat(JoinPath(JoinPath(SharedDirectory(name), "users"), claim_uid));
     if (user.ok()) names.push_back(name);

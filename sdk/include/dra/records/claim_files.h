@@ -37,6 +37,10 @@ class ClaimFiles {
 
   // Claims that have a directory or use a shared file, sorted, unique: for the sweep of those without a record.
   absl::StatusOr<std::vector<std::string>> ListClaims();
+  // Removes shared files that no claim names any more, and temporary files, that a killed writer left: each under the
+  // file's lock, so that one that is being added stays. What is no shared file of ours by name stays as well. Goes on
+  // after a failure and returns the first.
+  absl::Status SweepShared(const Call& call);
   // Names of shared files that the claim uses. Cost grows with the number of shared files.
   absl::StatusOr<std::vector<std::string>> SharedOf(absl::string_view claim_uid);
 

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "dra/base/file_system.h"
 
 namespace dra::records {
@@ -28,6 +29,10 @@ class Notes {
   // than 64 KiB.
   absl::Status Put(NoteOwner owner, absl::string_view identity, absl::string_view key,
                    absl::string_view value) const;
+
+  // Removes temporary files that a killed writer left: those last written before `before`, so that one that is being
+  // written stays. Goes on after a failure and returns the first.
+  absl::Status RemoveTemporaries(absl::Time before) const;
 
  private:
   std::string DirectoryFor(NoteOwner owner, absl::string_view identity) const;
