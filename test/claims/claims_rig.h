@@ -15,6 +15,7 @@
 #include "dra/base/status.h"
 #include "dra/claims/claim_manager.h"
 #include "dra/observe/metrics.h"
+#include "dra/records/record_store.h"
 #include "dra/testing/faulty_file_system.h"
 #include "dra/testing/temp_directory.h"
 
@@ -30,6 +31,7 @@ class FakeClaims final : public ClaimReader {
  public:
   absl::StatusOr<resource::ResourceClaim> GetClaim(absl::string_view namespace_name,
                                                    absl::string_view name, const Call&) override {
+    if (on_get) on_get();
     const absl::MutexLock lock(&mutex_);
     ++gets_;
     if (!failures_.empty()) {
@@ -46,6 +48,10 @@ class FakeClaims final : public ClaimReader {
     claims_[absl::StrCat(claim["metadata"]["namespace"].get<std::string>(), "/",
                          claim["metadata"]["name"].get<std::string>())] = claim;
   }
+  void Erase(const loader::ClaimIdentity& claim) {
+    const absl::MutexLock lock(&mutex_);
+    claims_.erase(absl::StrCat(claim.namespace_name, "/", claim.name));
+  }
   void Fail(std::vector<absl::Status> failures) {
     const absl::MutexLock lock(&mutex_);
     failures_ = std::move(failures);
@@ -54,6 +60,7 @@ class FakeClaims final : public ClaimReader {
     const absl::MutexLock lock(&mutex_);
     return gets_;
   }
+  std::function<void()> on_get;  // before each look; set before use
 
  private:
   mutable absl::Mutex mutex_;
@@ -166,6 +173,46 @@ class FakeCdi final : public CdiFiles {
   }
 };
 
+// What the kubelet has written down; unknown until a test says it.
+class FakeKubeletState final : public KubeletState {
+ public:
+  absl::StatusOr<std::vector<loader::ClaimIdentity>> PreparedClaims() override {
+    const absl::MutexLock lock(&mutex_);
+    return claims_;
+  }
+  void Set(absl::StatusOr<std::vector<loader::ClaimIdentity>> claims) {
+    const absl::MutexLock lock(&mutex_);
+    claims_ = std::move(claims);
+  }
+
+ private:
+  absl::Mutex mutex_;
+  absl::StatusOr<std::vector<loader::ClaimIdentity>> claims_ =
+      absl::NotFoundError("no dra_manager_state");
+};
+
+// The system's clock, whose monotonic time a test can move forward.
+class SkewedClock final : public Clock {
+ public:
+  absl::Time Now() override { return clock_.Now(); }
+  MonotonicTime Monotonic() override {
+    const absl::MutexLock lock(&mutex_);
+    return clock_.Monotonic() + absl::ToChronoNanoseconds(ahead_);
+  }
+  bool Sleep(absl::Duration duration, const std::stop_token& stop) override {
+    return clock_.Sleep(duration, stop);
+  }
+  void Advance(absl::Duration duration) {
+    const absl::MutexLock lock(&mutex_);
+    ahead_ += duration;
+  }
+
+ private:
+  SystemClock clock_;
+  absl::Mutex mutex_;
+  absl::Duration ahead_;
+};
+
 class FakeStatusSink final : public DeviceStatusSink {
  public:
   void Submit(const loader::ClaimIdentity& claim, std::vector<Json> entries) override {
@@ -192,6 +239,8 @@ class FakeBackend final : public loader::BackendHandle {
   using PrepareHook =
       std::function<absl::StatusOr<loader::PrepareResult>(const loader::PrepareArgs&, const Call&)>;
   using UnprepareHook = std::function<absl::Status(const loader::UnprepareArgs&, const Call&)>;
+  using ReconcileHook =
+      std::function<absl::StatusOr<loader::ReconcileResult>(const loader::ReconcileRecord&)>;
 
   static loader::PrepareResult Plain(const loader::PrepareArgs& args) {
     loader::PrepareResult result;
@@ -244,15 +293,32 @@ class FakeBackend final : public loader::BackendHandle {
     }
     return hook ? hook(args, call) : absl::OkStatus();
   }
-  absl::Status ReconcileBegin(const Call&) override { return absl::OkStatus(); }
-  absl::StatusOr<loader::ReconcileResult> ReconcileRecordHook(const loader::ReconcileRecord&,
-                                                              const Call&) override {
-    return loader::ReconcileResult();
+  absl::Status ReconcileBegin(const Call&) override {
+    const absl::MutexLock lock(&mutex_);
+    order.push_back("begin");
+    return begin_error;
   }
-  absl::Status ReconcileEnd(const Call&) override { return absl::OkStatus(); }
+  absl::StatusOr<loader::ReconcileResult> ReconcileRecordHook(const loader::ReconcileRecord& args,
+                                                              const Call&) override {
+    ReconcileHook hook;
+    {
+      const absl::MutexLock lock(&mutex_);
+      order.push_back(absl::StrCat("record ", args.record.claim.uid));
+      reconcile_args.push_back(args);
+      hook = on_reconcile;
+    }
+    return hook ? hook(args) : loader::ReconcileResult();
+  }
+  absl::Status ReconcileEnd(const Call&) override {
+    const absl::MutexLock lock(&mutex_);
+    order.push_back("end");
+    return absl::OkStatus();
+  }
   absl::StatusOr<loader::Busy> IsBusy(absl::string_view, absl::string_view, absl::string_view,
                                       const Call&) override {
-    return loader::Busy::kUnknown;
+    const absl::MutexLock lock(&mutex_);
+    ++busy_asked;
+    return busy;
   }
   absl::StatusOr<std::vector<loader::DeviceHealth>> Health(const Call&) override {
     return std::vector<loader::DeviceHealth>();
@@ -265,6 +331,22 @@ class FakeBackend final : public loader::BackendHandle {
   void OnUnprepare(UnprepareHook hook) {
     const absl::MutexLock lock(&mutex_);
     on_unprepare = std::move(hook);
+  }
+  void OnReconcile(ReconcileHook hook) {
+    const absl::MutexLock lock(&mutex_);
+    on_reconcile = std::move(hook);
+  }
+  void SetBusy(absl::StatusOr<loader::Busy> answer) {
+    const absl::MutexLock lock(&mutex_);
+    busy = std::move(answer);
+  }
+  int BusyAsked() const {
+    const absl::MutexLock lock(&mutex_);
+    return busy_asked;
+  }
+  std::vector<loader::ReconcileRecord> Reconciled() const {
+    const absl::MutexLock lock(&mutex_);
+    return reconcile_args;
   }
   std::string Order() const {
     const absl::MutexLock lock(&mutex_);
@@ -282,8 +364,13 @@ class FakeBackend final : public loader::BackendHandle {
   mutable absl::Mutex mutex_;
   loader::Manifest manifest;
   absl::Status manifest_error;
+  absl::Status begin_error;
 
  private:
+  ReconcileHook on_reconcile;
+  std::vector<loader::ReconcileRecord> reconcile_args;
+  absl::StatusOr<loader::Busy> busy = loader::Busy::kUnknown;
+  int busy_asked = 0;
   PrepareHook on_prepare;
   UnprepareHook on_unprepare;
   std::vector<std::string> order;
@@ -362,6 +449,7 @@ class ClaimsRig {
     options.prepare_threads = 4;
     options.unprepare_threads = 2;
     options.answer_limit = answer_limit;
+    options.orphan_gets_per_second = 1e6;
     return options;
   }
   Dependencies MakeDependencies() {
@@ -373,7 +461,9 @@ class ClaimsRig {
     dependencies.cdi = &cdi_;
     dependencies.status = &status_;
     dependencies.backend = &backend_;
+    dependencies.kubelet = &kubelet_;
     dependencies.metrics = &metrics_;
+    dependencies.events = events_;
     return dependencies;
   }
   // The process ends and starts again.
@@ -420,7 +510,22 @@ class ClaimsRig {
   std::string RecordPath(const std::string& uid) const {
     return directory_.Path("data/claims/" + uid + ".json");
   }
-  bool HasRecord(const std::string& uid) { return posix_.Stat(RecordPath(uid), false).ok(); }
+  // What is recorded now; a record that says so in last_error if there is none.
+  records::Record Recorded(const std::string& uid) {
+    records::RecordStore store(&posix_, directory_.Path("data/claims"));
+    absl::StatusOr<records::Record> record = store.Load(uid);
+    if (record.ok()) return *std::move(record);
+    records::Record none;
+    none.last_error = record.status().ToString();
+    return none;
+  }
+  std::string UnpreparingPath(const std::string& uid) const {
+    return directory_.Path("data/claims/" + uid + ".unpreparing.json");
+  }
+  bool HasRecord(const std::string& uid) {
+    return posix_.Stat(RecordPath(uid), false).ok() ||
+           posix_.Stat(UnpreparingPath(uid), false).ok();
+  }
   std::string Phase(const std::string& uid) const {
     for (const ClaimSummary& claim : manager_->Claims()) {
       if (claim.claim.uid == uid) return claim.phase;
@@ -437,13 +542,15 @@ class ClaimsRig {
   testing::TempDirectory directory_;
   PosixFileSystem posix_;
   testing::FaultyFileSystem fs_;
-  SystemClock clock_;
+  SkewedClock clock_;
+  FakeKubeletState kubelet_;
   FakeClaims claims_;
   FakeCatalog catalog_;
   FakeCdi cdi_;
   FakeStatusSink status_;
   FakeBackend backend_;
   observe::Metrics metrics_;
+  observe::EventRecorder* events_ = nullptr;  // a test's own; outlives the managers made with it
   absl::Duration answer_limit = absl::Seconds(40);
   std::string boot_;
   absl::Status start_error_;

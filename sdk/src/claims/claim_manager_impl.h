@@ -1,6 +1,9 @@
 #pragma once
 
+#include <atomic>
+#include <map>
 #include <memory>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -69,11 +72,34 @@ class ClaimManagerImpl final : public ClaimManager {
   void EnterRecord(const records::RecordStore::Item& item);
   void CompleteHolds(const records::Record& record);
   void RemoveStaleHolds();
-  // Restore (restore.cc).
-  void RestoreClaim(const records::Record& record, const Call& call);
-  void SweepCdi(bool any_record, const Call& call);
+  // Restore (restore.cc, lost_records.cc).
+  void RestoreClaim(const records::Record& record, bool submit_status, const Call& call);
+  void DecideLostRecords(const Call& call);
+  void RecoverRecord(const loader::ClaimIdentity& claim, const Call& call);
+  absl::StatusOr<records::Record> RecordFromApi(const loader::ClaimIdentity& claim,
+                                                const Call& call);
+  void SayLost(const std::string& claim_uid, absl::string_view why);
   void SweepFiles();
   void SweepTemporaries();
+  // Reconcile (reconcile.cc).
+  absl::StatusOr<std::set<std::string>> RecordedClaims();
+  absl::Status CheckNoRecordIsLost(const std::set<std::string>& recorded);
+  // Orphans (orphans.cc).
+  enum class ReleaseResult { kReleased, kNotGone, kLater, kKept };
+  struct Release {
+    ReleaseResult result;
+    std::string reason;  // of kKept
+  };
+  void LookAfter(const records::Record& record, const Call& call, OrphanReport* report);
+  loader::ClaimIdentity NameOf(const records::Record& record);
+  // Enters one piece of evidence that the claim is gone. True if the first is old enough.
+  bool GoneLongEnough(const records::Record& record);
+  void ForgetEvidence(const std::string& claim_uid);
+  Release ReleaseOrphan(const records::Record& judged, const loader::ClaimIdentity& claim,
+                        const Call& call);
+  void SayNameless(const records::Record& record);
+  // Says once, for each time that the claim is found gone, why it is kept.
+  void SayKept(const loader::ClaimIdentity& claim, const std::string& text);
   // True, with the claim locked, if it has no record and no operation.
   bool LockForgotten(const std::string& claim_uid, records::OperationLock* lock);
 
@@ -83,6 +109,18 @@ class ClaimManagerImpl final : public ClaimManager {
   int reading_ ABSL_GUARDED_BY(mutex_) = 0;  // calls that still read their claim
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;    // calls not answered yet
   mutable std::vector<std::pair<std::string, std::string>> last_held_ ABSL_GUARDED_BY(mutex_);
+  // Evidence that a recorded claim is gone; a failed look neither adds to it nor takes it away.
+  struct Evidence {
+    MonotonicTime first;
+    absl::Time since;  // of the record it is about
+    records::Phase phase = records::Phase::kPrepared;
+    bool reported = false;
+  };
+  std::map<std::string, Evidence> evidence_ ABSL_GUARDED_BY(mutex_);  // by claim uid
+  std::set<std::string> prepare_again_ ABSL_GUARDED_BY(mutex_);       // claim uids
+  std::set<std::string> said_lost_ ABSL_GUARDED_BY(mutex_);           // claim uids
+  std::set<std::string> said_nameless_ ABSL_GUARDED_BY(mutex_);       // claim uids
+  std::atomic<bool> restored_ = false;
   std::stop_source shutdown_;  // ends what reads claims
   // In this order: the pools end first, and what runs on them uses the operations and the timers until then.
   TimerQueue timers_;

@@ -1,7 +1,8 @@
+#include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "claims/claim_manager_impl.h"
+#include "claims/prepare_again.h"
 #include "dra/base/ids.h"
 #include "dra/base/status.h"
 
@@ -9,6 +10,11 @@ namespace dra::claims {
 
 using records::Phase;
 using records::Record;
+
+namespace {
+// Notes have no lock, so a temporary file that is younger may be one that is being written.
+constexpr absl::Duration kStaleTemporary = absl::Minutes(1);
+}  // namespace
 
 void ClaimManagerImpl::Restore(const Call& call) {
   const absl::StatusOr<std::vector<records::RecordStore::Item>> items = core_.store.List();
@@ -18,20 +24,33 @@ void ClaimManagerImpl::Restore(const Call& call) {
         {{"driver", core_.options.driver_name}, {"error", items.status().ToString()}});
     return;
   }
+  const bool first = !restored_.exchange(true);
   for (const records::RecordStore::Item& item : *items) {
     if (!call.Check("restore").ok()) return;
-    if (item.record.ok()) RestoreClaim(*item.record, call);
+    if (!item.record.ok()) continue;
+    if (WantsPrepareAgain(core_, *item.record)) {
+      const absl::MutexLock lock(&mutex_);
+      prepare_again_.insert(item.claim_uid);
+    }
+    RestoreClaim(*item.record, first, call);
   }
-  SweepCdi(!items->empty(), call);
+  DecideLostRecords(call);
   SweepFiles();
   SweepTemporaries();
   RemoveStaleHolds();
 }
 
-void ClaimManagerImpl::RestoreClaim(const Record& record, const Call& call) {
+void ClaimManagerImpl::RestoreClaim(const Record& record, bool submit_status, const Call& call) {
   // After a reboot device numbers differ: then the backend has to be asked, at the next prepare (CKP-05).
   if (record.phase != Phase::kPrepared || !core_.SameBoot(record)) return;
   const std::string& uid = record.claim.uid;
+  const auto matches = [&](const Record& now) {
+    if (ClaimCore::NothingToInject(now)) return true;
+    const absl::StatusOr<bool> same =
+        core_.deps.cdi->Matches(uid, ClaimCore::CdiDevices(now), now.claim_edits);
+    return same.ok() && *same;
+  };
+  if (!submit_status && matches(record)) return;  // the usual case of a repetition takes no lock
   absl::StatusOr<records::OperationLock> lock =
       core_.locks.LockClaim(uid, call.AtMost(kLockPatience));
   if (absl::IsUnavailable(lock.status())) return;  // an operation runs, and does it itself
@@ -41,12 +60,8 @@ void ClaimManagerImpl::RestoreClaim(const Record& record, const Call& call) {
     if (absl::IsNotFound(now.status())) return;
     status = now.status();
     if (now.ok() && now->phase == Phase::kPrepared) {
-      const absl::StatusOr<bool> matches =
-          ClaimCore::NothingToInject(*now)
-              ? true
-              : core_.deps.cdi->Matches(uid, ClaimCore::CdiDevices(*now), now->claim_edits);
-      if (!matches.ok() || !*matches) status = core_.EnsureCdi(*now, /*may_match=*/false).status();
-      core_.SubmitStatus(*now);
+      if (!matches(*now)) status = core_.EnsureCdi(*now, /*may_match=*/false).status();
+      if (submit_status) core_.SubmitStatus(*now);
     }
   }
   if (status.ok()) return;
@@ -54,36 +69,18 @@ void ClaimManagerImpl::RestoreClaim(const Record& record, const Call& call) {
                           {{"claim_uid", uid}, {"error", status.ToString()}});
 }
 
-void ClaimManagerImpl::SweepCdi(bool any_record, const Call& call) {
-  const absl::StatusOr<std::vector<std::string>> claims = core_.deps.cdi->ListClaims();
-  if (!claims.ok()) {
-    core_.deps.logger.Error("restore: the CDI directory cannot be read",
-                            {{"error", claims.status().ToString()}});
-    return;
-  }
-  if (claims->empty()) return;
-  // No record at all but CDI files: perhaps the records are what was lost. Only the API server can tell.
-  if (!any_record) {
-    core_.deps.logger.Warn("there are CDI files of claims but no records; the files are kept",
-                           {{"driver", core_.options.driver_name}});
-    return;
-  }
-  for (const std::string& uid : *claims) {
-    if (!call.Check("restore").ok()) return;
-    records::OperationLock lock;
-    if (!IsSafeFileId(uid) || !LockForgotten(uid, &lock)) continue;
-    const absl::Status removed = core_.deps.cdi->Remove(uid);
-    core_.deps.logger.Info("removed the CDI file of a claim that has no record",
-                           {{"claim_uid", uid}, {"error", removed.ToString()}});
-  }
-}
-
 void ClaimManagerImpl::SweepFiles() {
   const absl::StatusOr<std::vector<std::string>> claims = core_.files.ListClaims();
-  if (!claims.ok()) return;
+  const absl::StatusOr<std::vector<std::string>> cdi_files = core_.deps.cdi->ListClaims();
+  if (!claims.ok() || !cdi_files.ok()) return;
+  const std::set<std::string> has_cdi_file(cdi_files->begin(), cdi_files->end());
   for (const std::string& uid : *claims) {
     records::OperationLock lock;
-    if (!IsSafeFileId(uid) || !LockForgotten(uid, &lock)) continue;
+    // A claim whose record was lost may have a pod that uses the files: its CDI file is decided first.
+    if (!IsSafeFileId(uid) || has_cdi_file.contains(uid) || !LockForgotten(uid, &lock)) continue;
+    // Only a directory of that name is one of a claim: neither a link nor a file that somebody put there.
+    const absl::StatusOr<FileInfo> info = core_.deps.fs->Stat(JoinPath(core_.Path("files"), uid));
+    if (info.ok() ? info->type != FileType::kDirectory : !absl::IsNotFound(info.status())) continue;
     const absl::StatusOr<std::vector<std::string>> shared = core_.files.SharedOf(uid);
     if (!shared.ok()) continue;
     const absl::Status removed = core_.files.Remove(uid, *shared, Call::WithTimeout(kLockPatience));
@@ -112,6 +109,13 @@ void ClaimManagerImpl::SweepTemporaries() {
     for (const auto& temporary : *holds) {
       sweep(temporary.claim_uid, [&] { return RemoveIfExists(*core_.deps.fs, temporary.path); });
     }
+  }
+  for (const absl::Status& swept :
+       {core_.files.SweepShared(Call::WithTimeout(kLockPatience)),
+        core_.notes.RemoveTemporaries(core_.deps.clock->Now() - kStaleTemporary)}) {
+    if (swept.ok()) continue;
+    core_.deps.logger.Warn("left-over files of killed writers stay",
+                           {{"driver", core_.options.driver_name}, {"error", swept.ToString()}});
   }
 }
 

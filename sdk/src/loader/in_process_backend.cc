@@ -352,7 +352,9 @@ absl::StatusOr<ReconcileResult> InProcessBackend::ReconcileRecordHook(const Reco
 
 absl::StatusOr<Busy> InProcessBackend::IsBusy(absl::string_view pool, absl::string_view device,
                                               absl::string_view identity, const Call& call) {
-  if (library_.api->busy == nullptr) return Busy::kUnknown;
+  if (library_.api->busy == nullptr) {
+    return absl::UnimplementedError("the backend has no hook busy: it cannot tell");
+  }
   DRA_ASSIGN_OR_RETURN(const Instance instance, CurrentInstance("busy"));
   const auto collector = std::make_shared<BusyCollector>();
   DRA_RETURN_IF_ERROR(CallHook(Spec("busy", HookMode::kAny, instance.host), call,

@@ -114,7 +114,7 @@ class ClaimManager {
   // Returns how many are left to try later, because something was away.
   virtual int PrepareAgain(const Call& call) = 0;
   // Looks for claims that have a record and are gone: one paced GET for each record, and what has been gone for the
-  // grace time, and is not in use, is unprepared (docs/orphans.md). One pass at a time.
+  // grace time, and is not in use, is unprepared (docs/reconcile.md). One pass at a time.
   virtual OrphanReport CollectOrphans(const Call& call) = 0;
 
   virtual std::vector<ClaimSummary> Claims() const = 0;
