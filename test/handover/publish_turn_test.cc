@@ -51,6 +51,10 @@ struct Instance {
               [this] {
                 const absl::MutexLock lock(&mutex);
                 ++reports;
+              },
+              [this] {
+                const absl::MutexLock lock(&mutex);
+                ++clean_ups;
               }}) {
     turn.Start();
   }
@@ -61,6 +65,7 @@ struct Instance {
 
   absl::Mutex mutex;
   int reports ABSL_GUARDED_BY(mutex) = 0;
+  int clean_ups ABSL_GUARDED_BY(mutex) = 0;
   absl::Notification* hangs = nullptr;  // set before this instance can be the owner
   PublishTurn turn;
 };
@@ -220,6 +225,20 @@ TEST_F(PublishTurnTest, TheOwnerReportsAgainWhileAnotherLivesAndAfterItsEnd) {
   b->turn.Stop();
   ASSERT_TRUE(Sees(a, 0));
   ASSERT_NO_FATAL_FAILURE(Look(*a));
+}
+
+TEST_F(PublishTurnTest, WhoeverLivesCleansUpAfterAnotherHasEnded) {
+  const auto a = Make("a", /*ready=*/false);
+  auto b = Make("b");
+  ASSERT_TRUE(Owns(b));
+  const auto clean_ups = [&] {
+    const absl::MutexLock lock(&a->mutex);
+    return a->clean_ups;
+  };
+  ASSERT_TRUE(Sees(a, 1));
+  EXPECT_EQ(clean_ups(), 0);
+  b->turn.Stop();
+  EXPECT_TRUE(Wait([&] { return clean_ups() > 1; }));
 }
 
 TEST_F(PublishTurnTest, AFileThatCannotBeUsedMeansNoOwnerAndAnError) {

@@ -13,7 +13,7 @@ namespace {
 
 // The kubelet sees the end of a stream later than we see the end of its process, by its own doing or because the
 // process answers its last calls.
-constexpr absl::Duration kReportAfterEnd = absl::Seconds(3);
+constexpr absl::Duration kAfterEnd = absl::Seconds(3);
 // An owner lets go within a look and a write under way; after that it is worth a word.
 constexpr absl::Duration kOwnerPatience = absl::Seconds(5);
 
@@ -195,15 +195,25 @@ absl::Status PublishTurn::LookAtOthers() {
   for (auto other = others_.begin(); other != others_.end();) {
     DRA_ASSIGN_OR_RETURN(const std::optional<uint64_t> alive,
                          file_.HeldByOther(*other, *other + 1));
-    other = alive.has_value() ? std::next(other) : others_.erase(other);
+    if (alive.has_value()) {
+      ++other;
+      continue;
+    }
+    other = others_.erase(other);
+    ended_seen_ = true;
+    other_ended_ = now;
   }
   DRA_RETURN_IF_ERROR(FindOthers(highest_ + 1));
   if (lived || !others_.empty()) {
     other_seen_ = true;
     other_lived_ = now;
   }
-  const bool near = other_seen_ && absl::FromChrono(now - other_lived_) < kReportAfterEnd;
-  if (role_ == Role::kOwner && near) callbacks_.report_again();
+  const auto recent = [now](MonotonicTime then) {
+    return absl::FromChrono(now - then) < kAfterEnd;
+  };
+  // More than once: a process that dies lets go of its locks and of its sockets one after the other.
+  if (callbacks_.clean_up != nullptr && ended_seen_ && recent(other_ended_)) callbacks_.clean_up();
+  if (role_ == Role::kOwner && other_seen_ && recent(other_lived_)) callbacks_.report_again();
   return absl::OkStatus();
 }
 

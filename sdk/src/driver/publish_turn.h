@@ -45,6 +45,8 @@ class PublishTurn {
     // The owner is to report its full health list again: each `poll` while another instance lives, and for some seconds
     // after its end. The kubelet forgets all when a stream of any instance ends, and says to nobody when it does.
     std::function<void()> report_again;
+    // Another instance has ended and may have left files. Called for some seconds, whether or not this is the owner.
+    std::function<void()> clean_up;
   };
   struct State {
     bool owner = false;
@@ -96,6 +98,8 @@ class PublishTurn {
   std::set<uint64_t> others_;
   MonotonicTime other_lived_;  // when another was last known to live
   bool other_seen_ = false;
+  MonotonicTime other_ended_;
+  bool ended_seen_ = false;
   Role role_ = Role::kWaiting;
   bool gave_up_ = false;  // was asked to let another: asks no living owner again
   MonotonicTime asked_;
