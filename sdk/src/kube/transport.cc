@@ -350,10 +350,13 @@ void Transport::Finish(CURL* easy, CURLcode result) {
   curl_multi_remove_handle(multi_, easy);
   // Before the caller knows: its next request then finds handle and connection free.
   Recycle(easy);
-  const std::lock_guard<std::mutex> lock(transfer->mutex);
-  transfer->easy = nullptr;
-  transfer->result = result;
-  transfer->done = true;
+  {
+    const std::lock_guard<std::mutex> lock(transfer->mutex);
+    transfer->easy = nullptr;
+    transfer->result = result;
+    transfer->done = true;
+  }
+  // Without the lock: whom this wakes would run into it at once and sleep again.
   transfer->changed.notify_all();
 }
 
