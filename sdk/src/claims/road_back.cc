@@ -1,5 +1,6 @@
 #include "claims/road_back.h"
 
+#include <cerrno>
 #include <set>
 #include <utility>
 
@@ -29,7 +30,10 @@ absl::Status WritePhase(ClaimCore& core, Record& record, const RoadBack& road) {
   }
   // A full disk must not keep a claim from being released: removing frees space. The phase is remembered here, so
   // that no prepare of this process takes the record for a prepared one.
-  if (!road.must_go_on && !absl::IsResourceExhausted(written)) return written;
+  const int error = ErrnoOf(written).value_or(0);
+  if (!road.must_go_on && error != ENOSPC && error != EDQUOT) {
+    return Annotate(written, ClaimText(ClaimCore::Identity(record)));
+  }
   core.deps.logger.Warn("the record could not be marked, going on without",
                         {{"claim_uid", record.claim.uid}, {"error", written.ToString()}});
   core.table.PutUnsaved(record);
@@ -37,12 +41,15 @@ absl::Status WritePhase(ClaimCore& core, Record& record, const RoadBack& road) {
 }
 
 absl::Status CallBackend(ClaimCore& core, const Record& record,
-                         const std::vector<std::string>& keys, const std::stop_token& stop) {
+                         absl::StatusOr<std::vector<loader::OtherClaim>> others,
+                         const std::stop_token& stop) {
+  // Without them a backend might take away what another claim uses too.
+  DRA_RETURN_IF_ERROR(others.status());
   loader::UnprepareArgs args;
   args.claim = ClaimCore::Identity(record);
   args.devices = ClaimCore::HookDevices(record);
   args.undo = record.undo;
-  DRA_ASSIGN_OR_RETURN(args.others, core.OthersOn(record.claim.uid, keys));
+  args.others = *std::move(others);
   const auto hook = std::make_shared<RunningHook>(&core.store, core.deps.clock, record);
   const auto registration = core.hooks.Add(hook, record.claim.uid);
   absl::Duration limit = kPrepareLimit;
@@ -106,6 +113,12 @@ absl::Status WalkBack(ClaimCore& core, Record record, const std::vector<std::str
                       const RoadBack& road, const std::stop_token& stop) {
   const std::string& uid = record.claim.uid;
   const loader::ClaimIdentity claim = ClaimCore::Identity(record);
+  absl::StatusOr<std::vector<loader::OtherClaim>> others = std::vector<loader::OtherClaim>();
+  if (road.call_backend) others = core.OthersOn(uid, keys);
+  if (!others.ok() && !road.must_go_on) {
+    return Annotate(others.status(),
+                    absl::StrCat("look for other claims on the hardware of ", ClaimText(claim)));
+  }
   const bool unmarked = record.phase == Phase::kPreparing || record.phase == Phase::kPrepared;
   if (road.on_disk && road.call_backend && unmarked) {
     DRA_RETURN_IF_ERROR(WritePhase(core, record, road));
@@ -119,7 +132,7 @@ absl::Status WalkBack(ClaimCore& core, Record record, const std::vector<std::str
   }
 
   if (road.call_backend) {
-    const absl::Status undone = CallBackend(core, record, keys, stop);
+    const absl::Status undone = CallBackend(core, record, std::move(others), stop);
     if (!undone.ok()) {
       WriteDirty(core, record, undone, road.on_disk);
       return Annotate(undone,
