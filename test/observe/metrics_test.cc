@@ -35,6 +35,14 @@ TEST(Metrics, SetsGaugesAndObservesSeconds) {
   EXPECT_THAT(text, HasSubstr("le=\"60\""));
 }
 
+TEST(Metrics, EachFamilySaysWhatItMeans) {
+  Metrics metrics;
+  metrics.Set("dra_drained", 1, {{"driver", "d"}});
+  metrics.Increment("dra_calls_total");
+  EXPECT_THAT(metrics.Serialize(), HasSubstr("# HELP dra_drained 1 while the driver is drained"));
+  EXPECT_THAT(metrics.Serialize(), HasSubstr("# HELP dra_calls_total See docs/metrics.md."));
+}
+
 TEST(Metrics, SurvivesNamesAndLabelsThatAreNone) {
   Metrics metrics;
   metrics.Increment("not a name");

@@ -12,6 +12,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "observe/metric_help.h"
+
 namespace dra::observe {
 namespace {
 
@@ -83,7 +85,7 @@ struct Metrics::Impl {
     if (const auto found = families.find(key); found != families.end()) return found->second;
     if (counters.count(key) + gauges.count(key) + histograms.count(key) > 0) return nullptr;
     if (!prometheus::CheckMetricName(key)) return nullptr;
-    auto* family = &build().Name(key).Register(registry);
+    auto* family = &build().Name(key).Help(MetricHelp(name)).Register(registry);
     families.emplace(key, family);
     return family;
   }
