@@ -241,7 +241,8 @@ class NodeDriverImpl final : public NodeDriver {
                                  server_->SetReporting(false);
                                  publisher_->SetWriting(false);
                                },
-                               [this] { server_->ResendHealth(); }});
+                               [this] { server_->ResendHealth(); },
+                               [this] { server_->RemoveDeadSockets(); }});
   }
 
   absl::Status MakeClaims() {
