@@ -29,11 +29,12 @@ TEST_F(TwoInstances, WhenTheOwnerIsKilledAnotherOfThreeWritesOn) {
   EXPECT_EQ(SliceWrites(), 1) << "the same inventory is taken over without a write";
   c->Kill();
   ASSERT_TRUE(WaitUntil([&] { return a->IsOwner() || b->IsOwner(); }));
+  EXPECT_TRUE(WaitUntil([&] { return kubelet_->KnownHealth(kDriver) == kDevices; }))
+      << "the kubelet has forgotten them with c's stream and is told again";
   Control({{"cards", {{"gpu-3", {{"absent", true}}}}}});
   EXPECT_TRUE(WaitUntil([&] { return PublishedDevices() == kDevices - 1; }));
   EXPECT_NE(a->IsOwner(), b->IsOwner());
   EXPECT_EQ(SliceWrites(), 2);
-  EXPECT_TRUE(WaitUntil([&] { return kubelet_->KnownHealth(kDriver) == kDevices - 1; }));
 }
 
 TEST_F(TwoInstances, NobodyWritesBesideAStoppedOwner) {
