@@ -26,6 +26,7 @@ struct HookRunner::Task {
   std::function<void(const dra_call*)> body;
   std::shared_ptr<RunningHook> hook;
   MonotonicTime started;
+  std::condition_variable ended;  // wakes the one caller of this task, with Core::mutex
   // Guarded by Core::mutex.
   bool done = false;
   bool abandoned = false;
@@ -40,7 +41,7 @@ struct HookRunner::Core {
   };
 
   mutable std::mutex mutex;
-  std::condition_variable changed;  // callers: a hook ended, a cancellation
+  std::condition_variable changed;  // callers that wait for their turn: an end, a cancellation
   std::condition_variable work;     // workers: a task or the end
   bool parallel = false;
   const HostTable* host = nullptr;
@@ -142,7 +143,11 @@ void HookRunner::Work(const std::shared_ptr<Core>& core, size_t index) {
     task->done = true;
     core->workers[index].task = nullptr;
     core->running.remove(task);
+    // Without the lock: whom this wakes would run into it at once and sleep again.
+    lock.unlock();
+    task->ended.notify_one();
     core->changed.notify_all();
+    lock.lock();
   }
 }
 
@@ -222,9 +227,11 @@ absl::Status HookRunner::Run(const HookSpec& spec, const Call& call,
   }
   core.running.push_back(task);
   core.queue.push_back(task);
+  lock.unlock();
   core.work.notify_one();
+  lock.lock();
 
-  const bool in_time = core.changed.wait_until(lock, deadline + kGrace, [&] { return task->done; });
+  const bool in_time = task->ended.wait_until(lock, deadline + kGrace, [&] { return task->done; });
   if (in_time) return absl::OkStatus();
   task->abandoned = true;
   lock.unlock();
