@@ -34,6 +34,11 @@ RecordStore::RecordStore(FileSystem* fs, std::string directory)
 
 absl::Status RecordStore::Open() {
   DRA_RETURN_IF_ERROR(MakeDirectories(*fs_, directory_, 0700));
+  // A record is as durable as the entries that lead to it: those of this directory and of the one it is in, which may
+  // have been made just now.
+  const std::string parent = DirectoryName(directory_);
+  DRA_RETURN_IF_ERROR(fs_->SyncDirectory(parent));
+  DRA_RETURN_IF_ERROR(fs_->SyncDirectory(DirectoryName(parent)));
   return fs_->List(directory_).status();
 }
 
