@@ -1,0 +1,126 @@
+// The dra-driver daemon with kill points. Its one argument is a JSON file (see Settings); it reads commands from stdin,
+// one JSON object a line, answers each with one line on stdout, and ends at the end of stdin:
+//   {"do": "arm"}                                    counts kill points from now on
+//   {"do": "arm", "label": L, "occurrence": K}       and dies at that one
+//   {"do": "counts"}                                 {label: passes}
+//   {"do": "status"}                                 the status document
+//   {"do": "halt"}                                   Daemon::Stop; the process stays, to be asked for its counts
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "dra/base/clock.h"
+#include "dra/base/json.h"
+#include "dra/base/logger.h"
+#include "dra/driver/daemon.h"
+#include "test/crash/kill_points.h"
+#include "test/crash/killing_file_system.h"
+
+namespace {
+
+dra::crash::KillPoints* g_points = nullptr;  // for the backend library, which finds a C function
+
+// Wall time that runs ahead: what was written just now is old for this process.
+class AheadClock final : public dra::Clock {
+ public:
+  explicit AheadClock(absl::Duration ahead) : ahead_(ahead) {}
+  absl::Time Now() override { return system_.Now() + ahead_; }
+  dra::MonotonicTime Monotonic() override { return system_.Monotonic(); }
+  bool Sleep(absl::Duration duration, const std::stop_token& stop) override {
+    return system_.Sleep(duration, stop);
+  }
+
+ private:
+  const absl::Duration ahead_;
+  dra::SystemClock system_;
+};
+
+dra::driver::DaemonConfig ConfigOf(const dra::Json& settings) {
+  dra::driver::DaemonConfig config;
+  config.node_name = dra::StringOr(settings, "node");
+  config.pod_uid = dra::StringOr(settings, "podUID");
+  config.kubelet_root = dra::StringOr(settings, "kubeletRoot");
+  config.cdi_directory = dra::StringOr(settings, "cdiDirectory");
+  config.kubeconfig = dra::StringOr(settings, "kubeconfig");
+  config.status_socket = dra::StringOr(settings, "statusSocket");
+  config.http_address = "";
+  config.shutdown_grace = absl::Seconds(5);
+  dra::driver::DriverConfig driver;
+  driver.name = dra::StringOr(settings, "driver");
+  driver.backend = dra::StringOr(settings, "backend");
+  driver.backend_config = settings["backendConfig"];
+  // Nothing of its own accord: what is counted is then the operation under test alone.
+  driver.discover_interval = absl::Hours(1);
+  driver.health_interval = absl::Hours(1);
+  config.drivers.push_back(std::move(driver));
+  return config;
+}
+
+void Arm(const dra::Json& command, dra::crash::KillPoints* points) {
+  points->ArmToKill(dra::StringOr(command, "label"), command.value("occurrence", 0));
+}
+
+int Run(const dra::Json& settings) {
+  dra::crash::KillPoints points;
+  g_points = &points;
+  const dra::Json* arm = dra::Find(settings, "arm");
+  if (arm != nullptr) Arm(*arm, &points);
+  dra::crash::KillingFileSystem fs(&points, dra::StringOr(settings, "root"),
+                                   dra::StringOr(settings, "bootID"));
+  AheadClock clock(absl::Seconds(settings.value("clockAheadSeconds", 0)));
+  const dra::Logger logger = dra::Logger::ToStderr(dra::LogLevel::kInfo, dra::LogFormat::kText);
+  auto daemon = dra::driver::Daemon::Create(ConfigOf(settings), &fs, &clock, logger);
+  if (!daemon.ok()) {
+    std::cerr << daemon.status() << "\n";
+    return 1;
+  }
+  const absl::Status started = (*daemon)->Start();
+  if (!started.ok()) {
+    std::cerr << started << "\n";
+    return 1;
+  }
+  for (std::string line; std::getline(std::cin, line);) {
+    const dra::Json command = dra::ParseJson(line, "command").value_or(dra::Json::object());
+    const std::string what = dra::StringOr(command, "do");
+    dra::Json answer = dra::Json::object();
+    if (what == "arm") Arm(command, &points);
+    if (what == "counts") answer = points.Counts();
+    if (what == "status") answer = (*daemon)->Status();
+    if (what == "halt") (*daemon)->Stop();
+    std::cout << dra::DumpJson(answer) << std::endl;
+  }
+  (*daemon)->Stop();
+  daemon->reset();
+  g_points = nullptr;
+  return 0;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) void dra_crash_kill_point(const char* label) {
+  if (g_points != nullptr) g_points->Reach(label);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: crash_daemon SETTINGS.json\n";
+    return 2;
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  dra::PosixFileSystem fs;
+  const auto text = fs.ReadFile(argv[1]);
+  if (!text.ok()) {
+    std::cerr << text.status() << "\n";
+    return 2;
+  }
+  const auto settings = dra::ParseJsonObject(*text, argv[1]);
+  if (!settings.ok()) {
+    std::cerr << settings.status() << "\n";
+    return 2;
+  }
+  return Run(*settings);
+}

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "dra/base/file_system.h"
+#include "dra/base/json.h"
+#include "dra/testing/api_server.h"
+#include "dra/testing/kubelet_double.h"
+#include "dra/testing/temp_directory.h"
+#include "nlohmann/json.hpp"
+#include "test/crash/child.h"
+
+namespace dra::crash {
+
+inline constexpr char kDriver[] = "gpu.sdk.test";
+inline constexpr char kNode[] = "n1";
+inline constexpr int kDevices = 4;
+inline constexpr absl::Duration kPatience = absl::Seconds(30);
+
+// What the kubelet was told of one claim, with the claim's UID taken out so that two runs can be compared.
+struct ClaimAnswer {
+  std::string devices;  // requests, pool, device, CDI ids
+  std::string cdi;      // content of the CDI file
+  friend bool operator==(const ClaimAnswer&, const ClaimAnswer&) = default;
+};
+
+struct StartOptions {
+  std::string pod_uid;
+  std::string boot_id = "11111111-0000-4000-8000-000000000001";
+  int clock_ahead_seconds = 120;  // files of a process that died just now count as left over
+  Json arm;                       // null: not armed
+};
+
+// A node whose daemon is another process: doubles of the API server and of the kubelet, real sockets and files, the
+// fake backend behind kill points. One thread at a time.
+class CrashNode {
+ public:
+  // `keeps_undo`: whether the fake backend saves undo data.
+  explicit CrashNode(bool keeps_undo);
+  ~CrashNode();
+
+  std::unique_ptr<Child> StartChild(const StartOptions& options = {});
+  // Waits until the process is ready and connected, and this node's slices are complete.
+  bool WaitForReady(Child* child, int endpoints = 1);
+  // What a failed wait leaves: the conditions, the endpoints, the slices.
+  std::string Describe(Child* child) const;
+
+  // An allocated claim; with `config` a GpuConfig that changes the cards is its own.
+  testing::KubeletClaim MakeClaim(const std::string& name, const std::vector<std::string>& devices,
+                                  bool config);
+  // The claim gets other devices, as after a deallocation.
+  void Reallocate(const testing::KubeletClaim& claim, const std::vector<std::string>& devices);
+  void DeleteClaim(const testing::KubeletClaim& claim);
+
+  // One call, as it comes.
+  absl::Status PrepareOnce(const testing::KubeletClaim& claim);
+  absl::Status UnprepareOnce(const testing::KubeletClaim& claim);
+  // As the kubelet: again until it is done. "" or what came last.
+  absl::Status Prepare(const testing::KubeletClaim& claim, ClaimAnswer* answer = nullptr);
+  absl::Status Unprepare(const testing::KubeletClaim& claim);
+
+  // Writes the fake backend's control file.
+  void Control(Json control);
+  // What is tmpfs or in the hardware is empty now.
+  void LoseTmpfs();
+  void ResetHardware();
+
+  // Invariants; each gives "" or what is wrong.
+  std::string CheckSlices() const;
+  std::string CheckHardware() const;  // every card has its first setting
+  std::string CheckHooks() const;     // nobody held a device beside another, nothing is held now
+  std::string Leftovers() const;      // files of claims, temporaries
+  std::string WaitForNoLeftovers() const;  // the sweep runs beside the first calls
+  void ForgetHooks();
+
+  std::string CdiPath(const testing::KubeletClaim& claim) const;
+  std::string DataPath(const std::string& name) const;
+  std::string LogTail() const;
+  testing::FakeApiServer& api() { return *api_; }
+  testing::FakeKubelet& kubelet() { return *kubelet_; }
+  PosixFileSystem& fs() { return fs_; }
+  const testing::TempDirectory& directory() const { return directory_; }
+
+ private:
+  Json AllocationOf(const std::vector<std::string>& devices, bool config) const;
+  void Collect(const std::string& path, std::vector<std::string>* files) const;
+
+  const bool keeps_undo_;
+  testing::TempDirectory directory_;
+  mutable PosixFileSystem fs_;
+  std::unique_ptr<testing::FakeApiServer> api_;
+  std::unique_ptr<testing::FakeKubelet> kubelet_;
+  int children_ = 0;
+};
+
+// An event of ours in the hook log: the kubelet was answered that the claim is unprepared. No hook is called for a claim
+// whose prepare was cut short before it had a record.
+inline constexpr char kReleased[] = "released";
+
+// Reads a hook log of the fake backend (one JSON object a line): "" if no device was ever prepared for a claim while
+// another had it, and none is held at its end; else the first violation. A hook that begins and does not end was cut
+// short: its claim may have the devices.
+std::string FindHookViolation(const std::string& log);
+
+}  // namespace dra::crash

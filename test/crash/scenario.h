@@ -1,0 +1,55 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dra/testing/kubelet_double.h"
+#include "test/crash/child.h"
+#include "test/crash/crash_node.h"
+
+namespace dra::crash {
+
+// One node on which a scenario is played again and again, killed at another point each time.
+struct World {
+  explicit World(bool undo) : keeps_undo(undo), node(undo) {}
+
+  const bool keeps_undo;
+  CrashNode node;
+  std::unique_ptr<Child> child;  // the process that is killed, and the one after it
+  std::unique_ptr<Child> other;  // the other instance of a hand-over
+  int boots = 1;
+  std::string pod_uid;      // of the next process
+  testing::KubeletClaim a;  // the claim under test: gpu-0 and gpu-1, with a configuration
+  testing::KubeletClaim b;  // a bystander on gpu-2, prepared before
+  std::map<std::string, ClaimAnswer> answers;  // what the kubelet was told in the end
+
+  StartOptions Options() const;
+  // A new process that is not killed.
+  bool StartQuietly();
+};
+
+// What is done to a node while it is killed. The functions fail the running test where something is wrong that no kill
+// can excuse.
+class Scenario {
+ public:
+  virtual ~Scenario() = default;
+  // From a clean node with a running process to the moment before the act. Both claims exist already.
+  virtual void SetUp(World& world) = 0;
+  // True: the act is the start of a process, which SetUp has stopped.
+  virtual bool acts_by_starting() const { return false; }
+  // The call under test, if it is one. The process may die in the middle.
+  virtual void Act(World&) {}
+  // What the kubelet does afterwards; a new process runs. Fills `answers`.
+  virtual void Repeat(World& world) = 0;
+};
+
+struct NamedScenario {
+  std::string name;
+  std::unique_ptr<Scenario> (*make)();
+  bool without_undo = true;  // also for a backend that keeps no undo data
+};
+const std::vector<NamedScenario>& Scenarios();
+
+}  // namespace dra::crash
