@@ -66,6 +66,8 @@ TEST_F(RequestFiles, ADrainThatIsOnStaysOnWhileItsFileCannotBeRead) {
   auto requests = Watch();
   Put("drain.json", R"({"mode": "taint"})");
   requests->Poll();
+  ASSERT_TRUE(requests->Drain().has_value());
+  EXPECT_GT(requests->Drain()->since, absl::FromUnixSeconds(1700000000));  // the file's time
   for (const char* junk : {"", "{", R"({"mode": "reboot"})", "[]"}) {
     Put("drain.json", junk);
     requests->Poll();

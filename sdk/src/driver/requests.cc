@@ -131,6 +131,11 @@ void Requests::LookAtDrain(bool listed) {
       }
       said_.erase(kDrainFile);
       wanted = *request;
+      if (wanted->since == absl::UnixEpoch()) {
+        // Written by hand without a time: that of the file.
+        const absl::StatusOr<FileInfo> info = fs_->Stat(JoinPath(directory_, kDrainFile));
+        if (info.ok()) wanted->since = absl::FromUnixNanos(info->mtime_ns);
+      }
     }
   }
   const absl::MutexLock lock(&mutex_);
