@@ -19,6 +19,8 @@ drivers:
   backend: fake
   config: {profile: gpu, numDevices: 4}
   discoverInterval: 30s
+  orphanCheckInterval: 10m
+  orphanGrace: 90s
 - name: nic.example.com
   backend: /opt/acme/nic.so
 )";
@@ -34,6 +36,9 @@ TEST(ParseDaemonConfig, ReadsEveryDriver) {
   ASSERT_EQ(config->drivers.size(), 2u);
   EXPECT_EQ(config->drivers[0].backend_config, Json::parse(R"({"profile":"gpu","numDevices":4})"));
   EXPECT_EQ(config->drivers[0].discover_interval, absl::Seconds(30));
+  EXPECT_EQ(config->drivers[0].orphan_check_interval, absl::Minutes(10));
+  EXPECT_EQ(config->drivers[0].orphan_grace, absl::Seconds(90));
+  EXPECT_EQ(config->drivers[1].orphan_grace, absl::Minutes(5));
   EXPECT_EQ(config->LibraryPath(config->drivers[1]), "/opt/acme/nic.so");
 }
 

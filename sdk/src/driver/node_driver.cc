@@ -17,8 +17,10 @@
 #include "dra/status/device_status_writer.h"
 #include "driver/adapters.h"
 #include "driver/backend_supervisor.h"
+#include "driver/claim_caretaker.h"
 #include "driver/driver_marker.h"
 #include "driver/finding_reporter.h"
+#include "driver/kubelet_checkpoint.h"
 #include "driver/operator_desk.h"
 #include "driver/path_safety.h"
 #include "driver/publish_turn.h"
@@ -81,6 +83,7 @@ class NodeDriverImpl final : public NodeDriver {
     main_thread_.request_stop();
     if (main_thread_.joinable()) main_thread_.join();
     if (stopped_.exchange(true)) return;
+    if (caretaker_ != nullptr) caretaker_->Stop();
     const MonotonicTime end = environment_.clock->Monotonic() + absl::ToChronoNanoseconds(grace);
     const auto left = [&] {
       return std::max(absl::ZeroDuration(),
@@ -154,9 +157,6 @@ class NodeDriverImpl final : public NodeDriver {
       if (!environment_.clock->Sleep(kStartRetry, stop)) return;
     }
     if (stop.stop_requested()) return;
-    Call call;
-    call.stop = stop;
-    claims_->Restore(call);
     WatchHeldDevices(stop);
   }
 
@@ -174,6 +174,7 @@ class NodeDriverImpl final : public NodeDriver {
     publisher_->Start();
     desk_->Poll();  // a drained node publishes nothing that was not drained
     supervisor_->Start();
+    caretaker_->Start();
     turn_->Start();
     return absl::OkStatus();
   }
@@ -219,6 +220,7 @@ class NodeDriverImpl final : public NodeDriver {
         BackendSupervisor::Callbacks{
             [this](const loader::Manifest& manifest) {
               server_->SetHealthAdvertised(manifest.reports_health);
+              caretaker_->BackendCreated();
             },
             [this](std::shared_ptr<const inventory::Snapshot> snapshot) {
               OnSnapshot(std::move(snapshot));
@@ -251,6 +253,8 @@ class NodeDriverImpl final : public NodeDriver {
       reader_ = std::make_unique<ApiClaimReader>(environment_.api);
       catalog_ = std::make_unique<InventoryCatalog>(inventory_.get(), supervisor_.get());
       cdi_ = std::make_unique<ClaimCdiFiles>(environment_.fs, daemon_.cdi_directory, config_.name);
+      kubelet_state_ =
+          std::make_unique<KubeletCheckpoint>(environment_.fs, daemon_.kubelet_root, config_.name);
       if (config_.device_status) {
         status_writer_ = status::DeviceStatusWriter::Create(environment_.api, environment_.clock,
                                                             logger_, config_.name);
@@ -263,6 +267,7 @@ class NodeDriverImpl final : public NodeDriver {
     options.boot_id = environment_.boot_id;
     options.prepare_threads = config_.prepare_threads;
     options.unprepare_threads = config_.unprepare_threads;
+    options.orphan_grace = config_.orphan_grace;
     claims::Dependencies dependencies;
     dependencies.fs = environment_.fs;
     dependencies.clock = environment_.clock;
@@ -271,12 +276,19 @@ class NodeDriverImpl final : public NodeDriver {
     dependencies.cdi = cdi_.get();
     dependencies.status = status_.get();
     dependencies.backend = backend_.get();
+    dependencies.kubelet = kubelet_state_.get();
     dependencies.events = environment_.events;
     dependencies.metrics = environment_.metrics;
     dependencies.logger = logger_;
     DRA_ASSIGN_OR_RETURN(claims_,
                          claims::ClaimManager::Create(std::move(options), std::move(dependencies)));
     host_.Connect(claims_, supervisor_.get());
+    ClaimCaretaker::Options care;
+    care.driver_name = config_.name;
+    care.check_interval = config_.orphan_check_interval;
+    caretaker_ = std::make_unique<ClaimCaretaker>(
+        care, claims_.get(), [this] { supervisor_->RequestDiscovery(); }, environment_.clock,
+        logger_);
     const absl::Status cleaned =
         cdi_->RemoveTemporaries(environment_.clock->Now() - kStaleTemporary);
     if (!cleaned.ok() && !absl::IsNotFound(cleaned)) {
@@ -382,7 +394,9 @@ class NodeDriverImpl final : public NodeDriver {
   std::unique_ptr<ClaimCdiFiles> cdi_;
   std::unique_ptr<status::DeviceStatusWriter> status_writer_;
   std::unique_ptr<StatusSink> status_;
+  std::unique_ptr<KubeletCheckpoint> kubelet_state_;
   std::shared_ptr<claims::ClaimManager> claims_;
+  std::unique_ptr<ClaimCaretaker> caretaker_;
   std::unique_ptr<ClaimCalls> calls_;
   std::unique_ptr<kubelet::PluginServer> server_;
 
