@@ -163,16 +163,21 @@ void CrashNode::DeleteClaim(const testing::KubeletClaim& claim) {
   api_->store().Erase(kube::ResourceClaims(), claim.namespace_name, claim.name);
 }
 
+// One write, as the lines of the backend: they do not mix.
+void CrashNode::Note(const char* event, const testing::KubeletClaim& claim) {
+  std::ofstream log(directory_.Path("state/hooks.jsonl"), std::ios::app);
+  log << DumpJson({{"event", event}, {"claim", claim.uid}}) + "\n" << std::flush;
+}
+
 absl::Status CrashNode::PrepareOnce(const testing::KubeletClaim& claim) {
-  return ErrorOf(kubelet_->PrepareResources(kDriver, {claim}), claim.uid);
+  const absl::Status status = ErrorOf(kubelet_->PrepareResources(kDriver, {claim}), claim.uid);
+  if (status.ok()) Note(kAnswered, claim);
+  return status;
 }
 
 absl::Status CrashNode::UnprepareOnce(const testing::KubeletClaim& claim) {
   const absl::Status status = ErrorOf(kubelet_->UnprepareResources(kDriver, {claim}), claim.uid);
-  if (status.ok()) {
-    std::ofstream log(directory_.Path("state/hooks.jsonl"), std::ios::app);
-    log << DumpJson({{"event", kReleased}, {"claim", claim.uid}}) + "\n" << std::flush;
-  }
+  if (status.ok()) Note(kReleased, claim);
   return status;
 }
 
@@ -182,6 +187,7 @@ absl::Status CrashNode::Prepare(const testing::KubeletClaim& claim, ClaimAnswer*
     const testing::KubeletReply reply = kubelet_->PrepareResources(kDriver, {claim});
     const absl::Status status = ErrorOf(reply, claim.uid);
     if (status.ok()) {
+      Note(kAnswered, claim);
       if (answer == nullptr) return status;
       const auto devices = reply.devices.find(claim.uid);
       if (devices == reply.devices.end()) return absl::InternalError("no devices in the answer");

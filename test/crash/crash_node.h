@@ -85,6 +85,7 @@ class CrashNode {
   const testing::TempDirectory& directory() const { return directory_; }
 
  private:
+  void Note(const char* event, const testing::KubeletClaim& claim);
   Json AllocationOf(const std::vector<std::string>& devices, bool config) const;
   void Collect(const std::string& path, std::vector<std::string>* files) const;
 
@@ -96,13 +97,13 @@ class CrashNode {
   int children_ = 0;
 };
 
-// An event of ours in the hook log: the kubelet was answered that the claim is unprepared. No hook is called for a claim
-// whose prepare was cut short before it had a record.
+// Events of ours in the hook log: what the kubelet was answered. A prepare that was cut short, or had no answer, may have
+// left no record: then its devices are free again, and no hook is called for its end.
+inline constexpr char kAnswered[] = "answered";
 inline constexpr char kReleased[] = "released";
 
-// Reads a hook log of the fake backend (one JSON object a line): "" if no device was ever prepared for a claim while
-// another had it, and none is held at its end; else the first violation. A hook that begins and does not end was cut
-// short: its claim may have the devices.
+// Reads a hook log of the fake backend (one JSON object a line): "" if no device was prepared for a claim while another
+// that the kubelet was told of had it, and each of those was unprepared; else the first violation.
 std::string FindHookViolation(const std::string& log);
 
 }  // namespace dra::crash

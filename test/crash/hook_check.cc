@@ -9,8 +9,9 @@
 namespace dra::crash {
 
 std::string FindHookViolation(const std::string& log) {
-  std::map<std::string, std::string> holder;             // device -> claim
-  std::map<std::string, std::set<std::string>> devices;  // claim -> devices
+  std::map<std::string, std::set<std::string>> devices;  // claim -> devices of its last prepare
+  std::map<std::string, std::string> holder;             // device -> claim told to be prepared
+  std::set<std::string> owed;                            // claims that an unprepare has to reach
   for (const absl::string_view line : absl::StrSplit(log, '\n', absl::SkipEmpty())) {
     const auto parsed = ParseJsonObject(line, "hook log");
     if (!parsed.ok()) continue;  // the process died in the middle of the line
@@ -20,29 +21,33 @@ std::string FindHookViolation(const std::string& log) {
     if (event == "begin" && hook == "prepare") {
       const Json* list = Find(*parsed, "devices");
       if (list == nullptr) continue;
+      devices[claim].clear();
       for (const Json& entry : *list) {
         const std::string device = entry.is_string() ? entry.get<std::string>() : DumpJson(entry);
-        const auto [found, added] = holder.emplace(device, claim);
-        if (!added && found->second != claim) {
+        const auto found = holder.find(device);
+        if (found != holder.end() && found->second != claim) {
           return absl::StrCat("device ", device, " was prepared for claim ", claim, " while claim ",
                               found->second, " had it");
         }
         devices[claim].insert(device);
       }
     }
-    const bool unprepared =
-        event == "end" && hook == "unprepare" && IntOr(*parsed, "code", -1) == 0;
-    if (unprepared || event == kReleased) {
-      for (const std::string& device : devices[claim]) holder.erase(device);
-      devices.erase(claim);
+    if (event == kAnswered) {
+      for (const std::string& device : devices[claim]) holder[device] = claim;
+      owed.insert(claim);
     }
+    if (event == "begin" && hook == "unprepare") {
+      for (const std::string& device : devices[claim]) {
+        const auto found = holder.find(device);
+        if (found != holder.end() && found->second == claim) holder.erase(found);
+      }
+    }
+    if (event == "end" && hook == "unprepare" && IntOr(*parsed, "code", -1) == 0) owed.erase(claim);
+    if (event == kReleased && owed.contains(claim))
+      return absl::StrCat("claim ", claim, " was let go without an unprepare of the backend");
   }
-  std::string left;
-  for (const auto& [device, claim] : holder) {
-    absl::StrAppend(&left, left.empty() ? "" : "; ", "claim ", claim, " was never unprepared of ",
-                    device);
-  }
-  return left;
+  if (!owed.empty()) return absl::StrCat("claim ", *owed.begin(), " was never unprepared");
+  return "";
 }
 
 }  // namespace dra::crash

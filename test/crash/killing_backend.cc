@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <string>
 
 #include "dra/backend/abi.h"
@@ -103,8 +104,10 @@ dra_code Create(const dra_host* host, const dra_call* call, const dra_create_arg
                 dra_backend** out, dra_error* err) {
   const Boundary boundary("hook", "create");
   g_host = host;
-  static const dra_host wrapped = WrappedHost(*host);
-  return g_real->create(&wrapped, call, args, out, err);
+  // One for each instance, kept: a host's table is valid until the process ends.
+  static std::list<dra_host> tables;
+  tables.push_back(WrappedHost(*host));
+  return g_real->create(&tables.back(), call, args, out, err);
 }
 
 // A shared file that no device of the fake backend needs, kept by every claim that is prepared: so that its way through

@@ -120,7 +120,7 @@ TEST_F(RandomTest, TwoProcessesAlwaysMakeProgress) {
   std::mt19937 random(seed);
   std::unique_ptr<Child> children[2];
   for (std::unique_ptr<Child>& child : children) Replace(&child, &random);
-  ASSERT_TRUE(node_.WaitForReady(children[0].get())) << node_.LogTail();
+  ASSERT_TRUE(node_.WaitForReady(children[0].get(), 2)) << node_.LogTail();
 
   int replaced = 0;
   {
