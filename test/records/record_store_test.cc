@@ -75,9 +75,49 @@ TEST_F(RecordStoreTest, OneUnreadableRecordDoesNotHideTheOthers) {
 }
 
 TEST_F(RecordStoreTest, AUidThatIsNoFileNameIsRefused) {
-  for (const char* uid : {"", "../x", "a/b", ".hidden"}) {
+  for (const char* uid : {"", "../x", "a/b", ".hidden", "u1.unpreparing"}) {
     EXPECT_EQ(store_.Load(uid).status().code(), absl::StatusCode::kInvalidArgument) << uid;
   }
+}
+
+// The name says the phase: nothing is written for it, and only undo data is worth an fsync.
+TEST_F(RecordStoreTest, MarksARecordAsUnpreparingByItsName) {
+  ASSERT_TRUE(store_.Save(SampleRecord()).ok());
+  fs_.ResetCount();
+  ASSERT_TRUE(store_.MarkUnpreparing(uid_, Durability::kVolatile).ok());
+  EXPECT_EQ(fs_.count(), 1);
+  EXPECT_FALSE(posix_.Stat(store_.PathFor(uid_), false).ok());
+  const auto record = store_.Load(uid_);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->phase, Phase::kUnpreparing);
+  EXPECT_EQ(record->undo, SampleRecord().undo);
+  EXPECT_TRUE(*store_.Exists(uid_));
+  const auto items = store_.List();
+  ASSERT_TRUE(items.ok());
+  ASSERT_EQ(items->size(), 1u);
+  EXPECT_EQ((*items)[0].claim_uid, uid_);
+  ASSERT_TRUE(store_.Remove(uid_).ok());
+  EXPECT_FALSE(*store_.Exists(uid_));
+  ASSERT_TRUE(store_.Save(SampleRecord()).ok());
+  fs_.ResetCount();
+  ASSERT_TRUE(store_.MarkUnpreparing(uid_, Durability::kDurable).ok());
+  EXPECT_EQ(fs_.Count({FileOperation::kSyncDirectory, ""}), 1);
+}
+
+TEST_F(RecordStoreTest, OfTwoNamesThePlainOneCountsAndBothGo) {
+  ASSERT_TRUE(store_.Save(SampleRecord()).ok());
+  ASSERT_TRUE(store_.MarkUnpreparing(uid_, Durability::kVolatile).ok());
+  Record dirty = SampleRecord();
+  dirty.phase = Phase::kDirty;
+  Put(store_.PathFor(uid_), EncodeRecord(dirty));  // as a power cut may leave it
+  EXPECT_EQ(store_.Load(uid_)->phase, Phase::kDirty);
+  EXPECT_EQ(store_.List()->size(), 1u);
+  ASSERT_TRUE(store_.Remove(uid_).ok());
+  EXPECT_TRUE(absl::IsNotFound(store_.Load(uid_).status()));
+  ASSERT_TRUE(store_.Save(SampleRecord()).ok());
+  ASSERT_TRUE(store_.MarkUnpreparing(uid_, Durability::kVolatile).ok());
+  ASSERT_TRUE(store_.Save(dirty).ok());
+  EXPECT_FALSE(posix_.Stat(store_.UnpreparingPathFor(uid_), false).ok());
 }
 
 struct Damage {
