@@ -132,8 +132,11 @@ FaultyFileSystem::Verdict FaultyFileSystem::Begin(FileOperation operation, absl:
 
 void FaultyFileSystem::End(int number, const absl::Status& result) {
   absl::MutexLock lock(&mutex_);
-  for (FileOperationRecord& record : log_) {
-    if (record.number == number) record.result = result;
+  // From the end, where it is: a log may have tens of thousands.
+  for (auto record = log_.rbegin(); record != log_.rend(); ++record) {
+    if (record->number != number) continue;
+    record->result = result;
+    return;
   }
 }
 
