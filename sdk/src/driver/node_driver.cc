@@ -24,6 +24,7 @@
 #include "driver/operator_desk.h"
 #include "driver/path_safety.h"
 #include "driver/publish_turn.h"
+#include "driver/snapshot_views.h"
 #include "driver/status_report.h"
 
 namespace dra::driver {
@@ -36,30 +37,6 @@ constexpr absl::Duration kStartRetry = absl::Seconds(5);
 constexpr absl::Duration kHeldCheck = absl::Seconds(1);
 // For the write that is under way when a stop begins.
 constexpr absl::Duration kLastWrite = absl::Seconds(5);
-
-std::vector<kubelet::DeviceHealth> KubeletHealth(const inventory::Snapshot& snapshot) {
-  std::vector<kubelet::DeviceHealth> devices;
-  for (const inventory::Pool& pool : snapshot.pools) {
-    for (const std::shared_ptr<const inventory::Device>& device : pool.devices) {
-      kubelet::Health health = kubelet::Health::kUnknown;
-      if (device->health.state == loader::HealthState::kHealthy) health = kubelet::Health::kHealthy;
-      if (device->health.state == loader::HealthState::kUnhealthy)
-        health = kubelet::Health::kUnhealthy;
-      devices.push_back(
-          {pool.name, device->name, health, device->health_since, device->health.message});
-    }
-  }
-  return devices;
-}
-
-bool LeansOnHolders(const inventory::Snapshot& snapshot) {
-  for (const inventory::Pool& pool : snapshot.pools) {
-    for (const std::shared_ptr<const inventory::Device>& device : pool.devices) {
-      if (device->gone || device->withheld) return true;
-    }
-  }
-  return false;
-}
 
 class NodeDriverImpl final : public NodeDriver {
  public:
@@ -331,12 +308,22 @@ class NodeDriverImpl final : public NodeDriver {
     if (snapshot->known) {
       leans_on_holders_ = LeansOnHolders(*snapshot);
       if (leans_on_holders_) publisher_->SetHeld(claims_->HeldDevices());
-      const absl::StatusOr<loader::Manifest> manifest = backend_->GetManifest();
-      if (manifest.ok() && manifest->reports_health) server_->SetHealth(KubeletHealth(*snapshot));
     }
-    const bool known = snapshot->known;
-    publisher_->SetInventory(std::move(snapshot));
-    if (known) CheckReadyToPublish();
+    if (Deliver()) CheckReadyToPublish();
+  }
+
+  // Hands the newest snapshot on, whichever thread made it: discovery and health run side by side, and the older of two
+  // pictures must not be delivered last. Nothing blocks under the lock. True if the inventory is known.
+  bool Deliver() {
+    const absl::StatusOr<loader::Manifest> manifest = backend_->GetManifest();
+    const absl::MutexLock lock(&deliver_mutex_);
+    std::shared_ptr<const inventory::Snapshot> newest = inventory_->Get();
+    if (newest->known && manifest.ok() && manifest->reports_health) {
+      server_->SetHealth(KubeletHealth(*newest));
+    }
+    const bool known = newest->known;
+    publisher_->SetInventory(std::move(newest));
+    return known;
   }
 
   void OnServerFields(const loader::ServerFields& fields) {
@@ -407,6 +394,7 @@ class NodeDriverImpl final : public NodeDriver {
   std::atomic<bool> held_changed_ = false;
   std::atomic<bool> leans_on_holders_ = false;
   std::atomic<bool> stopped_ = false;
+  absl::Mutex deliver_mutex_;
   mutable absl::Mutex mutex_;
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   std::string start_error_ ABSL_GUARDED_BY(mutex_) = "starting";

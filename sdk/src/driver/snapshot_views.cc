@@ -1,0 +1,31 @@
+#include "driver/snapshot_views.h"
+
+#include <memory>
+
+namespace dra::driver {
+
+std::vector<kubelet::DeviceHealth> KubeletHealth(const inventory::Snapshot& snapshot) {
+  std::vector<kubelet::DeviceHealth> devices;
+  for (const inventory::Pool& pool : snapshot.pools) {
+    for (const std::shared_ptr<const inventory::Device>& device : pool.devices) {
+      kubelet::Health health = kubelet::Health::kUnknown;
+      if (device->health.state == loader::HealthState::kHealthy) health = kubelet::Health::kHealthy;
+      if (device->health.state == loader::HealthState::kUnhealthy)
+        health = kubelet::Health::kUnhealthy;
+      devices.push_back(
+          {pool.name, device->name, health, device->health_since, device->health.message});
+    }
+  }
+  return devices;
+}
+
+bool LeansOnHolders(const inventory::Snapshot& snapshot) {
+  for (const inventory::Pool& pool : snapshot.pools) {
+    for (const std::shared_ptr<const inventory::Device>& device : pool.devices) {
+      if (device->gone || device->withheld) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace dra::driver
