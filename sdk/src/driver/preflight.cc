@@ -13,6 +13,7 @@
 #include "dra/kube/kube_config.h"
 #include "dra/loader/loader.h"
 #include "driver/path_safety.h"
+#include "driver/runtime_cdi.h"
 
 namespace dra::driver {
 namespace {
@@ -60,6 +61,9 @@ void CheckPaths(const DaemonConfig& config, FileSystem& fs, std::vector<CheckRes
        static_directory.ok()
            ? "there"
            : "not there: runtimes older than 2023 ignore all CDI files then; mkdir it"});
+  for (CheckResult& result : CheckRuntimeCdi(fs, "", config.cdi_directory)) {
+    results->push_back(std::move(result));
+  }
 }
 
 void CheckCluster(const DaemonConfig& config, FileSystem& fs, Clock& clock,
