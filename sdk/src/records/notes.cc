@@ -60,14 +60,25 @@ absl::Status Notes::Put(NoteOwner owner, absl::string_view identity, absl::strin
         "note \"", key, "\" has ", value.size(), " bytes, at most ", kMaxValueBytes, " are kept"));
   }
   const std::string directory = DirectoryFor(owner, identity);
+  const std::string path = JoinPath(directory, FileName(key));
   DRA_RETURN_IF_ERROR(MakeDirectories(*fs_, directory, 0700));
+  // A note is as durable as the entries that lead to it, which may have been made just now. Before the file is written:
+  // one that is there then says that its way is durable too, whoever made it.
+  if (!fs_->Stat(path, false).ok()) DRA_RETURN_IF_ERROR(SyncWayTo(directory));
   const Json json = {{"identity", std::string(identity)},
                      {"key", std::string(key)},
                      {"value", absl::Base64Escape(value)}};
-  return Annotate(
-      WriteFileAtomically(*fs_, JoinPath(directory, FileName(key)),
-                          absl::StrCat(DumpJsonPretty(json), "\n"), 0600, Durability::kDurable),
-      "write note");
+  return Annotate(WriteFileAtomically(*fs_, path, absl::StrCat(DumpJsonPretty(json), "\n"), 0600,
+                                      Durability::kDurable),
+                  "write note");
+}
+
+absl::Status Notes::SyncWayTo(const std::string& identity_directory) const {
+  const std::string data = DirectoryName(directory_);
+  std::string parent = DirectoryName(identity_directory);
+  for (; parent != data; parent = DirectoryName(parent))
+    DRA_RETURN_IF_ERROR(Annotate(fs_->SyncDirectory(parent), "write note"));
+  return Annotate(fs_->SyncDirectory(data), "write note");
 }
 
 absl::Status Notes::RemoveTemporaries(absl::Time before) const {

@@ -18,7 +18,7 @@ enum class NoteOwner { kHost, kBackend };
 // of two writers at once the last wins.
 class Notes {
  public:
-  // fs outlives this. Directories are made by the first Put.
+  // fs outlives this. Directories are made by the first Put; that in which `directory` is must be durable already.
   Notes(FileSystem* fs, std::string directory);
 
   // The value. Errors: NotFound if none was stored; DataLoss if the file is damaged; InvalidArgument for an empty
@@ -36,6 +36,8 @@ class Notes {
 
  private:
   std::string DirectoryFor(NoteOwner owner, absl::string_view identity) const;
+  // Makes the entry of the identity's directory durable, and those of its parents up to `directory`.
+  absl::Status SyncWayTo(const std::string& identity_directory) const;
 
   FileSystem* const fs_;
   const std::string directory_;
