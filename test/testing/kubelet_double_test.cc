@@ -135,6 +135,25 @@ TEST_F(Kubelet, RemovalOfTheSocketDeregistersAndACreationRegistersAnew) {
   EXPECT_TRUE(kubelet_->WaitForPlugin(kDriver));
 }
 
+TEST_F(Kubelet, ASocketThatIsRenamedOverAnotherRegistersAnew) {
+  StartWithPlugin();
+  ASSERT_TRUE(plugin_.WaitForNotification());
+  // As a process that was killed leaves its sockets, and the next one puts its own in their place.
+  plugin_.StopService();
+  TinyPlugin next;
+  PosixFileSystem fs;
+  ASSERT_TRUE(MakeDirectories(fs, directory_.Path("aside/plugins_registry"), 0755).ok());
+  ASSERT_TRUE(MakeDirectories(fs, directory_.Path("aside/plugins"), 0755).ok());
+  next.Start(directory_.Path("aside"));
+  ASSERT_TRUE(fs.Rename(next.registration_socket, plugin_.registration_socket).ok());
+  EXPECT_TRUE(next.WaitForNotification());
+  ASSERT_TRUE(kubelet_->WaitForConnected(kDriver, 1));
+  EXPECT_EQ(kubelet_->Plugins().size(), 1u);
+  EXPECT_EQ(kubelet_->Plugins()[0].endpoint, next.endpoint);
+  EXPECT_TRUE(kubelet_->PrepareResources(kDriver, {{"default", "c", "u1"}}).verdict.ok());
+  EXPECT_EQ(next.calls(), std::vector<std::string>{"prepare u1"});
+}
+
 TEST_F(Kubelet, CallsTheNewestConnectedEndpoint) {
   StartWithPlugin();
   TinyPlugin newer;

@@ -59,7 +59,13 @@ void RegistryWatcher::Consider(const std::string& path) {
   if (lstat(path.c_str(), &info) != 0) return;
   if (S_ISDIR(info.st_mode)) {
     AddTree(path);
-  } else if (S_ISSOCK(info.st_mode) && sockets_.insert(path).second) {
+  } else if (S_ISSOCK(info.st_mode)) {
+    const auto [known, is_new] = sockets_.try_emplace(path, info.st_ino);
+    if (!is_new && known->second == info.st_ino) return;
+    known->second = info.st_ino;
+    // Another socket was renamed over the one that was registered: to the kubelet a create, whose newer timestamp ends
+    // the old registration first.
+    if (!is_new) on_remove_(path);
     on_create_(path);
   }
 }

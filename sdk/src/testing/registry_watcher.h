@@ -1,8 +1,10 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -13,7 +15,8 @@
 namespace dra::testing {
 
 // Watches a directory tree for unix sockets as the kubelet's plugin watcher does: existing ones count as created at the
-// start, names that begin with '.' and other files are ignored, only Create and Remove matter.
+// start, names that begin with '.' and other files are ignored, only Create and Remove matter. A socket that is renamed
+// over another is a Remove and a Create.
 class RegistryWatcher {
  public:
   using Callback = std::function<void(const std::string& path)>;
@@ -35,7 +38,7 @@ class RegistryWatcher {
   UniqueFd inotify_;
   UniqueFd stop_;
   std::unordered_map<int, std::string> directories_;  // by watch descriptor
-  std::set<std::string> sockets_;
+  std::map<std::string, ino_t> sockets_;              // by path: the inode
   std::thread thread_;
 };
 
