@@ -168,6 +168,31 @@ TEST_F(HttpClientTest, GivesUpAtTheDeadlineAndClosesTheConnection) {
   EXPECT_TRUE(closed.WaitFor(1));
 }
 
+TEST_F(HttpClientTest, AGetThatIsStoppedEndsAtOnceAndClosesTheConnection) {
+  Counter asked;
+  Counter closed;
+  const HttpDouble server([&](HttpConnection& connection) {
+    connection.Read();
+    asked.Add();
+    connection.WaitForClose();
+    closed.Add();
+  });
+  const auto client = Client(server);
+  std::stop_source stop;
+  std::promise<absl::Status> ended;
+  std::thread caller([&] {
+    const Call call = Call::WithTimeout(absl::Seconds(60), stop.get_token());
+    ended.set_value(client->Get(Nodes(), "", "n1", call).status());
+  });
+  EXPECT_TRUE(asked.WaitFor(1));
+  stop.request_stop();
+  auto future = ended.get_future();
+  EXPECT_EQ(future.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_TRUE(absl::IsCancelled(future.get()));
+  EXPECT_TRUE(closed.WaitFor(1));
+  caller.join();
+}
+
 TEST_F(HttpClientTest, TellsThatNobodyListens) {
   config_.server = "http://127.0.0.1:1";
   const auto client = MakeHttpApiClient(config_, {}, &clock_, logger_);

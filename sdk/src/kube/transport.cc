@@ -1,7 +1,5 @@
 #include "kube/transport.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -19,10 +17,9 @@ namespace dra::kube {
 namespace {
 
 constexpr char kUserAgent[] = "dra-sdk/" DRA_SDK_VERSION;
-constexpr long kMaxKeptConnections = 64;
 constexpr long kKeepAliveIdleSeconds = 30;
 constexpr long kKeepAliveIntervalSeconds = 10;
-constexpr size_t kMaxIdleHandles = 16;
+constexpr size_t kMaxKeptConnections = 32;
 // libcurl wakes by itself for its own timers; this only bounds a sleep with nothing to do.
 constexpr int kPollMs = 60'000;
 // True if a connection ended before the whole body was handed out and before any answer.
@@ -74,21 +71,21 @@ absl::StatusOr<std::unique_ptr<Transport>> Transport::Create(const ClusterConfig
   if (transport->multi_ == nullptr)
     return absl::InternalError("libcurl cannot make a multi handle");
   curl_multi_setopt(transport->multi_, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
-  curl_multi_setopt(transport->multi_, CURLMOPT_MAXCONNECTS, kMaxKeptConnections);
   transport->thread_ = std::thread([raw = transport.get()] { raw->Run(); });
   return transport;
 }
 
 Transport::~Transport() {
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    stopping_ = true;
+    for (Lane* lane : busy_) lane->Interrupt();
+    left_.wait(lock, [this] { return busy_.empty(); });
+  }
   if (thread_.joinable()) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      stopping_ = true;
-    }
     curl_multi_wakeup(multi_);
     thread_.join();
   }
-  for (CURL* easy : idle_) curl_easy_cleanup(easy);
   if (multi_ != nullptr) curl_multi_cleanup(multi_);
   curl_slist_free_all(connect_to_);
 }
@@ -115,25 +112,17 @@ void Transport::SetTls(CURL* easy, const Credentials& credentials) const {
   if (connect_to_ != nullptr) curl_easy_setopt(easy, CURLOPT_CONNECT_TO, connect_to_);
 }
 
-absl::StatusOr<std::shared_ptr<Transfer>> Transport::Start(
-    const HttpRequest& request, std::shared_ptr<const Credentials> credentials, bool stream) {
+std::shared_ptr<Transfer> Transport::SetUp(CURL* easy, const HttpRequest& request,
+                                           std::shared_ptr<const Credentials> credentials,
+                                           bool stream) const {
   auto transfer = std::make_shared<Transfer>();
+  transfer->easy = easy;
   transfer->request = request;
   transfer->credentials = std::move(credentials);
   transfer->stream = stream;
   transfer->max_body_bytes = options_.max_body_bytes;
   transfer->url = absl::StrCat(base_url_, request.path);
   transfer->last_byte = std::chrono::steady_clock::now();
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!idle_.empty()) {
-      transfer->easy = idle_.back();
-      idle_.pop_back();
-    }
-  }
-  if (transfer->easy == nullptr) transfer->easy = curl_easy_init();
-  CURL* const easy = transfer->easy;
-  if (easy == nullptr) return absl::ResourceExhaustedError("libcurl cannot make a handle");
 
   const auto add_header = [&transfer](const std::string& line) {
     transfer->headers = curl_slist_append(transfer->headers, line.c_str());
@@ -188,28 +177,68 @@ absl::StatusOr<std::shared_ptr<Transfer>> Transport::Start(
   if (request.method != "GET")
     curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, transfer->request.method.c_str());
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, transfer->headers);
-  Enqueue(Operation::kAdd, transfer);
   return transfer;
+}
+
+absl::StatusOr<std::unique_ptr<Lane>> Transport::TakeLane() {
+  std::unique_ptr<Lane> lane;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!idle_.empty()) {
+      lane = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (lane == nullptr) {
+    DRA_ASSIGN_OR_RETURN(lane, Lane::Create());
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (stopping_) return absl::CancelledError("the API client was stopped");
+  busy_.insert(lane.get());
+  return lane;
+}
+
+void Transport::GiveBack(std::unique_ptr<Lane> lane, bool usable) {
+  Lane* const key = lane.get();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    usable = usable && idle_.size() < kMaxKeptConnections;
+    if (!usable) given_up_.push_back(std::move(lane));
+  }
+  if (!usable) curl_multi_wakeup(multi_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (usable) idle_.push_back(std::move(lane));
+  busy_.erase(key);
+  left_.notify_all();  // with the lock: once it is free, this may be destroyed
+}
+
+absl::StatusOr<HttpResponse> Transport::FetchOn(
+    Lane& lane, const HttpRequest& request, const std::shared_ptr<const Credentials>& credentials,
+    const Call& call, bool* usable) const {
+  for (bool retried = false;; retried = true) {
+    const std::shared_ptr<Transfer> transfer = SetUp(lane.easy(), request, credentials, false);
+    const std::optional<CURLcode> result = lane.Drive(transfer, call);
+    if (!result.has_value()) {
+      *usable = false;
+      DRA_RETURN_IF_ERROR(call.Check("no answer"));
+      return absl::CancelledError("the API client was stopped");
+    }
+    transfer->result = *result;
+    // A connection that broke during the upload: the server cannot have carried out half a request.
+    if (!retried && CutDuringUpload(*transfer)) continue;
+    return Result(*transfer);
+  }
 }
 
 absl::StatusOr<HttpResponse> Transport::Fetch(const HttpRequest& request,
                                               std::shared_ptr<const Credentials> credentials,
                                               const Call& call) {
-  for (bool retried = false;; retried = true) {
-    DRA_RETURN_IF_ERROR(call.Check("no answer"));
-    DRA_ASSIGN_OR_RETURN(const std::shared_ptr<Transfer> transfer,
-                         Start(request, credentials, false));
-    {
-      std::unique_lock<std::mutex> lock(transfer->mutex);
-      transfer->changed.wait_until(lock, call.stop, *call.deadline, [&] { return transfer->done; });
-      // A connection that broke during the upload: the server cannot have carried out half a request.
-      if (transfer->done && !retried && CutDuringUpload(*transfer)) continue;
-      if (transfer->done) return Result(*transfer);
-    }
-    Enqueue(Operation::kAbandon, transfer);
-    DRA_RETURN_IF_ERROR(call.Check("no answer"));
-    return absl::DeadlineExceededError("no answer: deadline exceeded");
-  }
+  DRA_RETURN_IF_ERROR(call.Check("no answer"));
+  DRA_ASSIGN_OR_RETURN(std::unique_ptr<Lane> lane, TakeLane());
+  bool usable = true;
+  absl::StatusOr<HttpResponse> response = FetchOn(*lane, request, credentials, call, &usable);
+  GiveBack(std::move(lane), usable);
+  return response;
 }
 
 absl::StatusOr<HttpResponse> Transport::Stream(
@@ -217,8 +246,10 @@ absl::StatusOr<HttpResponse> Transport::Stream(
     absl::Duration silence, const std::function<void()>& on_open,
     const std::function<absl::Status(absl::string_view)>& on_bytes, const Call& call) {
   DRA_RETURN_IF_ERROR(call.Check("no answer"));
-  DRA_ASSIGN_OR_RETURN(const std::shared_ptr<Transfer> transfer,
-                       Start(request, std::move(credentials), true));
+  CURL* const easy = curl_easy_init();
+  if (easy == nullptr) return absl::ResourceExhaustedError("libcurl cannot make a handle");
+  const std::shared_ptr<Transfer> transfer = SetUp(easy, request, std::move(credentials), true);
+  Enqueue(Operation::kAdd, transfer);
   const auto abandon = [&](absl::Status status) {
     Enqueue(Operation::kAbandon, transfer);
     return status;
@@ -292,13 +323,16 @@ void Transport::Enqueue(Operation operation, std::shared_ptr<Transfer> transfer)
 
 void Transport::Run() {
   std::vector<std::pair<Operation, std::shared_ptr<Transfer>>> work;
+  std::vector<std::unique_ptr<Lane>> given_up;
   while (true) {
     bool stopping = false;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       work.swap(queue_);
+      given_up.swap(given_up_);
       stopping = stopping_;
     }
+    given_up.clear();
     for (const auto& [operation, transfer] : work) Apply(operation, transfer);
     work.clear();
     if (stopping) break;
@@ -329,13 +363,6 @@ void Transport::Apply(Operation operation, const std::shared_ptr<Transfer>& tran
     case Operation::kAbandon: {
       const auto found = active_.find(transfer->easy);
       if (found == active_.end() || found->second != transfer) return;
-      // With HTTP/2 libcurl would keep the connection of a transfer that is taken away: it may be half dead.
-      curl_socket_t socket = CURL_SOCKET_BAD;
-      if (options_.http2 &&
-          curl_easy_getinfo(transfer->easy, CURLINFO_ACTIVESOCKET, &socket) == CURLE_OK &&
-          socket != CURL_SOCKET_BAD) {
-        ::shutdown(socket, SHUT_RDWR);
-      }
       Finish(transfer->easy, CURLE_ABORTED_BY_CALLBACK);
       return;
     }
@@ -348,8 +375,7 @@ void Transport::Finish(CURL* easy, CURLcode result) {
   const std::shared_ptr<Transfer> transfer = std::move(found->second);
   active_.erase(found);
   curl_multi_remove_handle(multi_, easy);
-  // Before the caller knows: its next request then finds handle and connection free.
-  Recycle(easy);
+  curl_easy_cleanup(easy);
   {
     const std::lock_guard<std::mutex> lock(transfer->mutex);
     transfer->easy = nullptr;
@@ -358,19 +384,6 @@ void Transport::Finish(CURL* easy, CURLcode result) {
   }
   // Without the lock: whom this wakes would run into it at once and sleep again.
   transfer->changed.notify_all();
-}
-
-void Transport::Recycle(CURL* easy) {
-  curl_easy_reset(easy);
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    // With HTTP/2 a used handle may still name a connection that is another transfer's by now; see kAbandon.
-    if (!options_.http2 && idle_.size() < kMaxIdleHandles) {
-      idle_.push_back(easy);
-      return;
-    }
-  }
-  curl_easy_cleanup(easy);
 }
 
 }  // namespace dra::kube

@@ -2,6 +2,7 @@
 
 #include <curl/curl.h>
 
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include "dra/kube/http_api_client.h"
 #include "dra/kube/kube_config.h"
 #include "kube/credentials.h"
+#include "kube/lane.h"
 #include "kube/response.h"
 
 namespace dra::kube {
@@ -31,15 +34,15 @@ struct HttpRequest {
   std::optional<std::string> body;
 };
 
-// HTTP to one server: blocking calls over one IO thread that runs libcurl's multi interface. A call in flight has a
-// connection to itself; connections are kept and used again, those of streams are not. A call that is cancelled or
-// runs out of time closes its connection. Any thread.
+// HTTP to one server. A call in flight has a connection to itself, which its own thread drives; connections are kept
+// and used again. Streams have connections of their own, driven by one IO thread, which also closes what calls gave up.
+// A call that is cancelled or runs out of time closes its connection. Any thread.
 class Transport {
  public:
   // `config` is valid. Internal if libcurl cannot be set up.
   static absl::StatusOr<std::unique_ptr<Transport>> Create(const ClusterConfig& config,
                                                            const HttpOptions& options);
-  // Ends what runs with Cancelled.
+  // Ends the calls that run with Cancelled and waits for them; streams have ended.
   ~Transport();
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
@@ -63,17 +66,24 @@ class Transport {
   enum class Operation { kAdd, kResume, kAbandon };
 
   Transport(const ClusterConfig& config, const HttpOptions& options);
-  absl::StatusOr<std::shared_ptr<Transfer>> Start(const HttpRequest& request,
-                                                  std::shared_ptr<const Credentials> credentials,
-                                                  bool stream);
+  // The request, set up on `easy`.
+  std::shared_ptr<Transfer> SetUp(CURL* easy, const HttpRequest& request,
+                                  std::shared_ptr<const Credentials> credentials,
+                                  bool stream) const;
   void SetTls(CURL* easy, const Credentials& credentials) const;
   absl::StatusOr<HttpResponse> Result(Transfer& transfer) const;
   void Enqueue(Operation operation, std::shared_ptr<Transfer> transfer);
 
+  absl::StatusOr<std::unique_ptr<Lane>> TakeLane();
+  void GiveBack(std::unique_ptr<Lane> lane, bool usable);
+  // The answer on `lane`. `usable` becomes false when the lane is not.
+  absl::StatusOr<HttpResponse> FetchOn(Lane& lane, const HttpRequest& request,
+                                       const std::shared_ptr<const Credentials>& credentials,
+                                       const Call& call, bool* usable) const;
+
   void Run();
   void Apply(Operation operation, const std::shared_ptr<Transfer>& transfer);
   void Finish(CURL* easy, CURLcode result);
-  void Recycle(CURL* easy);
 
   const ClusterConfig config_;
   const HttpOptions options_;
@@ -85,7 +95,10 @@ class Transport {
 
   std::mutex mutex_;
   std::vector<std::pair<Operation, std::shared_ptr<Transfer>>> queue_;
-  std::vector<CURL*> idle_;  // easy handles for the next transfers
+  std::vector<std::unique_ptr<Lane>> idle_;  // with kept connections; the last was used last
+  std::vector<std::unique_ptr<Lane>> given_up_;
+  std::unordered_set<Lane*> busy_;
+  std::condition_variable left_;  // busy_ has become smaller
   bool stopping_ = false;
 
   std::unordered_map<CURL*, std::shared_ptr<Transfer>> active_;  // IO thread only
