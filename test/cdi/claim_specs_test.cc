@@ -3,12 +3,14 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <cerrno>
 #include <fstream>
 #include <set>
 #include <thread>
 
 #include "dra/cdi/spec.h"
 #include "dra/cdi/validate.h"
+#include "dra/testing/faulty_file_system.h"
 #include "test/cdi/support.h"
 
 namespace dra::cdi {
@@ -17,7 +19,7 @@ namespace {
 constexpr char kUid[] = "a1b2c3d4-1111-4222-8333-444455556666";
 using Ids = std::vector<std::vector<std::string>>;
 
-class ClaimSpecsTest : public testing::Test {
+class ClaimSpecsTest : public ::testing::Test {
  protected:
   std::string Id(const std::string& device) const {
     return std::string("k8s.gpu.sdk.test/claim=") + kUid + "-" + device;
@@ -115,8 +117,21 @@ TEST_F(ClaimSpecsTest, MatchesComparesWhatTheFileSays) {
 }
 
 TEST_F(ClaimSpecsTest, AFileThatCannotBeReadIsAnErrorNotAMismatch) {
+  const std::vector<ClaimDevice> devices = {{"gpu-0", "", Parsed(R"({"env":["A=0"]})")}};
+  ASSERT_TRUE(specs_.Write(kUid, devices, nullptr).ok());
+  dra::testing::FaultyFileSystem faulty(&fs_);
+  faulty.FailAlways({.operation = dra::testing::FileOperation::kReadFile, .path_contains = kUid},
+                    EIO);
+  ClaimSpecs unreadable(&faulty, directory_.path() + "/cdi", "gpu.sdk.test");
+  EXPECT_FALSE(unreadable.Matches(kUid, devices, nullptr).ok());
+}
+
+TEST_F(ClaimSpecsTest, WhatIsNoFileIsToBeWrittenAnewAndSaysWhyItCannot) {
+  const std::vector<ClaimDevice> devices = {{"gpu-0", "", Parsed(R"({"env":["A=0"]})")}};
   ASSERT_TRUE(MakeDirectories(fs_, specs_.PathFor(kUid), 0755).ok());
-  EXPECT_FALSE(specs_.Matches(kUid, {{"gpu-0", "", Parsed(R"({"env":["A=0"]})")}}, nullptr).ok());
+  const auto matches = specs_.Matches(kUid, devices, nullptr);
+  EXPECT_TRUE(matches.ok() && !*matches);
+  EXPECT_FALSE(specs_.Write(kUid, devices, nullptr).ok());
 }
 
 TEST_F(ClaimSpecsTest, RefusesAUidThatIsNoFileName) {

@@ -25,8 +25,11 @@ class ThreadPool {
   size_t Queued() const;
   // Threads started so far.
   size_t Threads() const;
+  // Those of them that wait for a function.
+  size_t Idle() const;
 
  private:
+  void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run();
 
   const size_t limit_;
