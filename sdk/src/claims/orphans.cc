@@ -16,7 +16,7 @@ namespace {
 using records::Phase;
 using records::Record;
 
-constexpr absl::Duration kReadLimit = absl::Seconds(10);
+constexpr absl::Duration kClaimReadLimit = absl::Seconds(10);
 constexpr absl::Duration kConfirmLimit = absl::Seconds(5);  // the claim's lock is held meanwhile
 
 // True if another claim owns the device too (a share of it): then "busy" says nothing about this claim.
@@ -184,7 +184,7 @@ void ClaimManagerImpl::LookAfter(const Record& record, const Call& call, OrphanR
   }
   const absl::StatusOr<Standing> standing = StandingOf(
       record,
-      core_.deps.claims->GetClaim(claim.namespace_name, claim.name, call.AtMost(kReadLimit)),
+      core_.deps.claims->GetClaim(claim.namespace_name, claim.name, call.AtMost(kClaimReadLimit)),
       core_.options.driver_name);
   if (!standing.ok()) {
     ++report->unknown;  // no evidence for anything, and what was seen before stands

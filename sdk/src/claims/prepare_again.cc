@@ -16,7 +16,7 @@ namespace {
 using records::Phase;
 using records::Record;
 
-constexpr absl::Duration kReadLimit = absl::Seconds(5);  // the claim's lock is held meanwhile
+constexpr absl::Duration kLockedReadLimit = absl::Seconds(5);  // the claim's lock is held meanwhile
 
 absl::StatusOr<Record> Prepared(ClaimCore& core, RunningHook& hook,
                                 const std::vector<std::string>& keys,
@@ -81,7 +81,7 @@ bool PrepareClaimAgain(ClaimCore& core, const std::string& claim_uid, const Call
   Record record = *std::move(*loaded);
   const loader::ClaimIdentity identity = ClaimCore::Identity(record);
   const absl::StatusOr<resource::ResourceClaim> claim =
-      core.deps.claims->GetClaim(identity.namespace_name, identity.name, call.AtMost(kReadLimit));
+      core.deps.claims->GetClaim(identity.namespace_name, identity.name, call.AtMost(kLockedReadLimit));
   // Whether a claim is gone is decided elsewhere, and not by one look.
   if (!claim.ok() || !CheckClaim(identity, *claim).ok()) return false;
   if (resource::AllocationDigest(*claim, core.options.driver_name) != record.allocation_digest) {
