@@ -10,6 +10,8 @@
 #include "absl/strings/strip.h"
 #include "dra/base/status.h"
 
+// Header only: Debian's library has no variant without exceptions, and every start would load it for one command.
+#define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
