@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "dra/base/unique_fd.h"
 #include "dra/observe/http_endpoint.h"
 
@@ -122,6 +124,34 @@ class StatusSocketTest : public testing::Test {
   std::string directory_;
   std::string path_;
 };
+
+TEST_F(StatusSocketTest, WhatKilledInstancesLeftIsRemovedAndNothingElse) {
+  const auto bound = [&](const std::string& name) {
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, (directory_ + "/" + name).c_str(), sizeof(address.sun_path) - 1);
+    EXPECT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    ::close(fd);
+  };
+  bound("status-dead.sock");
+  bound("dra.sock");
+  std::ofstream(directory_ + "/status-file.sock") << "no socket";
+  StatusSocket alive(
+      directory_ + "/status-alive.sock", [] { return std::string("{}"); }, Logger());
+  ASSERT_TRUE(alive.Start().ok());
+  const auto there = [&](const char* name) {
+    return std::filesystem::exists(std::filesystem::symlink_status(directory_ + "/" + name));
+  };
+  RemoveDeadStatusSockets(directory_, absl::Now() - absl::Hours(1));
+  EXPECT_TRUE(there("status-dead.sock"));  // it may be one that is just being bound
+  RemoveDeadStatusSockets(directory_, absl::Now() + absl::Hours(1));
+  EXPECT_FALSE(there("status-dead.sock"));
+  for (const char* name : {"dra.sock", "status-file.sock", "status-alive.sock"}) {
+    EXPECT_TRUE(there(name)) << name;
+  }
+  RemoveDeadStatusSockets(directory_ + "/absent", absl::Now());
+}
 
 TEST_F(StatusSocketTest, AnswersReadersAndHttpClientsAndIsPrivate) {
   const std::string big(3 << 20, 'x');

@@ -21,6 +21,8 @@ namespace {
 
 // sun_path holds 108 bytes, the last of them NUL.
 constexpr size_t kMaxSocketPath = 107;
+// A status socket that nobody answers at is another's leftover once it is so old.
+constexpr absl::Duration kStaleSocket = absl::Minutes(1);
 
 // The configured path, or one in the first driver's data directory: with the pod's UID where there is one, so that two
 // instances of a rolling update do not clash; hashed where the whole would not fit.
@@ -95,6 +97,9 @@ class DaemonImpl final : public Daemon {
       DRA_RETURN_IF_ERROR(Annotate(endpoint_->Start(), "httpAddress"));
     }
     DRA_RETURN_IF_ERROR(MakeDirectories(*fs_, DirectoryName(status_path_), 0750));
+    if (config_.status_socket.empty()) {
+      observe::RemoveDeadStatusSockets(DirectoryName(status_path_), clock_->Now() - kStaleSocket);
+    }
     status_socket_ = std::make_unique<observe::StatusSocket>(
         status_path_, [this] { return DumpJson(Status()); }, logger_);
     absl::Status listening = status_socket_->Start();

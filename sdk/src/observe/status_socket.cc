@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -40,7 +42,32 @@ absl::StatusOr<sockaddr_un> Address(const std::string& path) {
   return address;
 }
 
+// Removes the socket file at `path` if nobody listens there. False: somebody does, or it cannot be told.
+absl::StatusOr<bool> RemoveIfDead(const std::string& path) {
+  DRA_ASSIGN_OR_RETURN(const sockaddr_un address, Address(path));
+  const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!probe) return ErrnoStatus(errno, "make a socket");
+  if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0)
+    return false;
+  if (errno != ECONNREFUSED) return false;
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return ErrnoStatus(errno, absl::StrCat("remove stale status socket ", path));
+  }
+  return true;
+}
+
 }  // namespace
+
+void RemoveDeadStatusSockets(const std::string& directory, absl::Time made_before) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename();
+    if (!absl::StartsWith(name, "status") || !absl::EndsWith(name, ".sock")) continue;
+    struct stat found {};
+    if (::lstat(entry.path().c_str(), &found) != 0 || !S_ISSOCK(found.st_mode)) continue;
+    if (absl::TimeFromTimespec(found.st_mtim) < made_before) (void)RemoveIfDead(entry.path());
+  }
+}
 
 struct StatusSocket::Impl {
   const std::string path;
@@ -116,7 +143,7 @@ struct StatusSocket::Impl {
     }
   }
 
-  absl::Status RemoveStale(const sockaddr_un& address) const {
+  absl::Status RemoveStale() const {
     struct stat found {};
     if (::lstat(path.c_str(), &found) != 0) {
       return errno == ENOENT ? absl::OkStatus()
@@ -126,23 +153,17 @@ struct StatusSocket::Impl {
       return absl::AlreadyExistsError(
           absl::StrCat("status socket ", path, ": the path is no socket, choose another"));
     }
-    const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!probe) return ErrnoStatus(errno, "make a socket");
-    if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0)
-      errno = 0;
-    if (errno != ECONNREFUSED) {
+    DRA_ASSIGN_OR_RETURN(const bool removed, RemoveIfDead(path));
+    if (!removed) {
       return absl::AlreadyExistsError(
           absl::StrCat("status socket ", path, ": another process listens there"));
-    }
-    if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
-      return ErrnoStatus(errno, absl::StrCat("remove stale status socket ", path));
     }
     return absl::OkStatus();
   }
 
   absl::Status Listen() {
     DRA_ASSIGN_OR_RETURN(const sockaddr_un address, Address(path));
-    DRA_RETURN_IF_ERROR(RemoveStale(address));
+    DRA_RETURN_IF_ERROR(RemoveStale());
     UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket) return ErrnoStatus(errno, "make a socket");
     // The mode of a bound socket is that of its descriptor under the umask: 0600 before anybody can connect.

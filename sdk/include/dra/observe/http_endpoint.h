@@ -61,4 +61,8 @@ class StatusSocket {
   std::unique_ptr<Impl> impl_;
 };
 
+// Removes the files "status*.sock" of `directory` at which nobody listens: what instances that were killed left. Younger
+// ones stay, since one that is being bound refuses for a moment as well.
+void RemoveDeadStatusSockets(const std::string& directory, absl::Time made_before);
+
 }  // namespace dra::observe
