@@ -17,7 +17,7 @@
 namespace dra::kube {
 namespace {
 
-constexpr char kNode[] = R"({"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","uid":"u"}})";
+constexpr char kAnyNode[] = R"({"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","uid":"u"}})";
 
 class Ways : public ::testing::Test {
  protected:
@@ -37,7 +37,7 @@ TEST_F(Ways, AUnixSocketServesGetAndWatch) {
   options.unix_socket = directory.Path("api.sock");
   const auto server = testing::FakeApiServer::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
-  (*server)->store().Put(Json::parse(kNode));
+  (*server)->store().Put(Json::parse(kAnyNode));
   config_.server = absl::StrCat("unix://", directory.Path("api.sock"));
   const auto client = Client();
   const auto node = client->Get(Nodes(), "", "n1", Bounded());
@@ -54,7 +54,7 @@ TEST_F(Ways, AProxyOfTheKubeconfigIsAskedInsteadOfTheServer) {
     // A request to a proxy has the whole URL.
     EXPECT_EQ(request.path, "http://api.nowhere.invalid:8080/api/v1/nodes/n1");
     ++asked;
-    connection.Answer(200, kNode);
+    connection.Answer(200, kAnyNode);
   });
   config_.server = "http://api.nowhere.invalid:8080";
   config_.proxy_url = proxy->url();
@@ -77,7 +77,7 @@ TEST_F(Ways, AProxyThatRefusesIsNotTakenForTheServer) {
 }
 
 TEST_F(Ways, APackedAnswerIsUnpacked) {
-  // kNode, packed with gzip.
+  // kAnyNode, packed with gzip.
   std::string packed;
   ASSERT_TRUE(
       absl::Base64Unescape("H4sIAAAAAAACA6tWys7MS1GyUvLLT0lV0lFKLMgMSy0qzszPA4qVGQJFclNLElMSSxKVrKq"

@@ -12,7 +12,7 @@
 namespace dra::driver {
 namespace {
 
-constexpr absl::Duration kApiTimeout = absl::Seconds(30);
+constexpr absl::Duration kRetireTimeout = absl::Seconds(30);
 // So many claims are named; the rest is counted.
 constexpr size_t kNamedClaims = 5;
 // Under which a look that failed as a whole is shown.
@@ -118,7 +118,7 @@ std::string RetiredDrivers::Retire(const DriverMarker& marker, const std::stop_t
 
 absl::StatusOr<int> RetiredDrivers::DeleteSlices(const std::string& driver,
                                                  const std::stop_token& stop) {
-  Call call = Call::WithTimeout(kApiTimeout);
+  Call call = Call::WithTimeout(kRetireTimeout);
   call.stop = stop;
   kube::ListOptions options;
   options.field_selector = absl::StrCat("spec.driver=", driver, ",spec.nodeName=", node_name_);
