@@ -13,11 +13,11 @@ namespace {
 
 constexpr char kDirectoryProblem[] = "";  // the name under which a problem of the directory is said
 
-std::string TimeText(absl::Time time) {
+std::string RequestTimeText(absl::Time time) {
   return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
 }
 
-absl::Time TimeOf(const Json& json, absl::string_view key) {
+absl::Time RequestTimeOf(const Json& json, absl::string_view key) {
   absl::Time time;
   std::string why;
   return absl::ParseTime(absl::RFC3339_full, StringOr(json, key), &time, &why) ? time
@@ -43,7 +43,7 @@ absl::StatusOr<DrainRequest> DecodeDrain(absl::string_view text) {
         absl::StrCat("mode \"", mode, "\" is not one of taint, withdraw"));
   }
   request.mode = mode == "taint" ? DrainRequest::Mode::kTaint : DrainRequest::Mode::kWithdraw;
-  request.since = TimeOf(json, "since");
+  request.since = RequestTimeOf(json, "since");
   request.by = StringOr(json, "by");
   return request;
 }
@@ -55,7 +55,7 @@ absl::StatusOr<ClearFaultRequest> DecodeClearFault(absl::string_view text) {
   request.device = StringOr(json, "device");
   request.evidence = StringOr(json, "evidence");
   request.by = StringOr(json, "by");
-  request.at = TimeOf(json, "at");
+  request.at = RequestTimeOf(json, "at");
   if (request.device.empty() || request.evidence.empty()) {
     return absl::InvalidArgumentError("members \"device\" and \"evidence\" are required");
   }
@@ -65,7 +65,7 @@ absl::StatusOr<ClearFaultRequest> DecodeClearFault(absl::string_view text) {
 std::string EncodeDrain(const DrainRequest& request) {
   return DumpJsonPretty(
       {{"mode", request.mode == DrainRequest::Mode::kTaint ? "taint" : "withdraw"},
-       {"since", TimeText(request.since)},
+       {"since", RequestTimeText(request.since)},
        {"by", request.by}});
 }
 
@@ -74,7 +74,7 @@ std::string EncodeClearFault(const ClearFaultRequest& request) {
                          {"device", request.device},
                          {"evidence", request.evidence},
                          {"by", request.by},
-                         {"at", TimeText(request.at)}});
+                         {"at", RequestTimeText(request.at)}});
 }
 
 Requests::Requests(FileSystem* fs, std::string directory, Clock* clock, Logger logger,
@@ -201,8 +201,9 @@ void Requests::Answer(const std::string& name, const std::string& taken, const s
 
 void Requests::Refuse(const std::string& name, const std::string& text, const std::string& reason) {
   const std::string directory = JoinPath(directory_, kRefusedDirectory);
-  const Json refusal = {
-      {"request", text.substr(0, 1024)}, {"reason", reason}, {"at", TimeText(clock_->Now())}};
+  const Json refusal = {{"request", text.substr(0, 1024)},
+                        {"reason", reason},
+                        {"at", RequestTimeText(clock_->Now())}};
   absl::Status written = fs_->MakeDirectory(directory, 0700);
   if (written.ok()) {
     written = WriteFileAtomically(*fs_, JoinPath(directory, name), DumpJsonPretty(refusal), 0600,

@@ -21,7 +21,7 @@ constexpr long kKeepAliveIdleSeconds = 30;
 constexpr long kKeepAliveIntervalSeconds = 10;
 constexpr size_t kMaxKeptConnections = 32;
 // libcurl wakes by itself for its own timers; this only bounds a sleep with nothing to do.
-constexpr int kPollMs = 60'000;
+constexpr int kLoopPollMs = 60'000;
 // True if a connection ended before the whole body was handed out and before any answer.
 bool CutDuringUpload(const Transfer& transfer) {
   return (transfer.result == CURLE_SEND_ERROR || transfer.result == CURLE_RECV_ERROR ||
@@ -342,7 +342,7 @@ void Transport::Run() {
     while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) {
       if (message->msg == CURLMSG_DONE) Finish(message->easy_handle, message->data.result);
     }
-    curl_multi_poll(multi_, nullptr, 0, kPollMs, nullptr);
+    curl_multi_poll(multi_, nullptr, 0, kLoopPollMs, nullptr);
   }
   while (!active_.empty()) Finish(active_.begin()->first, CURLE_ABORTED_BY_CALLBACK);
 }
