@@ -29,8 +29,9 @@ struct Operation {
 
   // Of the thread that runs an attempt; attempts never overlap.
   std::optional<resource::ResourceClaim> fresh;  // read just now; empty: read it (again) first
-  int failures = 0;                              // attempts that failed for a passing reason
-  std::function<bool()> still_blocked;           // cheap look whether another attempt is worth it
+  std::string digest;  // of the allocation to prepare, as first read; does not change
+  int failures = 0;    // attempts that failed for a passing reason
+  std::function<bool()> still_blocked;  // cheap look whether another attempt is worth it
   absl::Status blocked;
   absl::Duration retry_after;
   std::vector<std::string>
@@ -38,7 +39,6 @@ struct Operation {
   std::vector<std::string> touched;  // keys that the attempt had: free when it is over
 
   // Guarded by Operations' mutex.
-  std::string digest;  // of the allocation to prepare
   std::vector<std::shared_ptr<PendingAnswer>> waiters;
   bool parked = false;
   TimerQueue::Id timer;

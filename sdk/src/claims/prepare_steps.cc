@@ -170,7 +170,8 @@ Step AttemptPrepare(ClaimCore& core, Operation& operation) {
   const std::stop_token stop = operation.stop.get_token();
 
   // Whatever was read before a wait may have changed during it.
-  if (!operation.fresh.has_value()) {
+  const bool read_for_it = operation.fresh.has_value();
+  if (!read_for_it) {
     absl::StatusOr<resource::ResourceClaim> claim =
         core.deps.claims->GetClaim(operation.claim.namespace_name, operation.claim.name,
                                    Call::WithTimeout(core.options.answer_limit, stop));
@@ -189,7 +190,9 @@ Step AttemptPrepare(ClaimCore& core, Operation& operation) {
   for (const resource::AllocationResult& result : work.claim.results) {
     if (result.id.driver == core.options.driver_name) work.results.push_back(result);
   }
-  const std::string digest = resource::AllocationDigest(work.claim, core.options.driver_name);
+  const std::string digest = read_for_it
+                                 ? operation.digest
+                                 : resource::AllocationDigest(work.claim, core.options.driver_name);
 
   const Call at_once = Call::WithTimeout(absl::ZeroDuration(), stop);
   const Call lock_call = Call::WithTimeout(kLockPatience, stop);

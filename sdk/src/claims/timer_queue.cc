@@ -16,9 +16,8 @@ TimerQueue::~TimerQueue() {
 TimerQueue::Id TimerQueue::At(MonotonicTime when, std::function<void()> function) {
   const absl::MutexLock lock(&mutex_);
   const Id id{when, next_++};
-  const bool first = queue_.empty() || id < queue_.begin()->first;
   queue_.emplace(id, std::move(function));
-  if (first) changed_.Signal();
+  if (hurry_ || when < wakes_at_) changed_.Signal();
   return id;
 }
 
@@ -45,13 +44,16 @@ void TimerQueue::Run() {
       for (;;) {
         if (stopping_) return;
         if (queue_.empty()) {
+          wakes_at_ = MonotonicTime::max();
           changed_.Wait(&mutex_);
           continue;
         }
         const auto left = queue_.begin()->first.first - std::chrono::steady_clock::now();
         if (hurry_ || left <= left.zero()) break;
+        wakes_at_ = queue_.begin()->first.first;
         changed_.WaitWithTimeout(&mutex_, absl::FromChrono(left));
       }
+      wakes_at_ = MonotonicTime::min();
       function = std::move(queue_.begin()->second);
       queue_.erase(queue_.begin());
     }

@@ -36,6 +36,9 @@ class TimerQueue {
   absl::CondVar changed_;
   std::map<Id, std::function<void()>> queue_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_ ABSL_GUARDED_BY(mutex_) = 0;
+  // When the thread looks again by itself; only what is due earlier has to wake it. Every call has a timer that is
+  // cancelled a moment later, and the thread sleeps through all of them.
+  MonotonicTime wakes_at_ ABSL_GUARDED_BY(mutex_) = MonotonicTime::min();
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool hurry_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
