@@ -7,6 +7,7 @@
 //   {"do": "halt"}                                   Daemon::Stop; the process stays, to be asked for its counts
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -22,7 +23,9 @@
 
 namespace {
 
-dra::crash::KillPoints* g_points = nullptr;  // for the backend library, which finds a C function
+// For the backend library, which finds C functions.
+dra::crash::KillPoints* g_points = nullptr;
+const dra::Json* g_settings = nullptr;
 
 // Wall time that runs ahead: what was written just now is old for this process.
 class AheadClock final : public dra::Clock {
@@ -56,6 +59,10 @@ dra::driver::DaemonConfig ConfigOf(const dra::Json& settings) {
   // Nothing of its own accord: what is counted is then the operation under test alone.
   driver.discover_interval = absl::Hours(1);
   driver.health_interval = absl::Hours(1);
+  if (dra::BoolOr(settings, "looksForOrphans")) {
+    driver.orphan_check_interval = absl::Milliseconds(100);
+    driver.orphan_grace = absl::Milliseconds(50);
+  }
   config.drivers.push_back(std::move(driver));
   return config;
 }
@@ -67,6 +74,7 @@ void Arm(const dra::Json& command, dra::crash::KillPoints* points) {
 int Run(const dra::Json& settings) {
   dra::crash::KillPoints points;
   g_points = &points;
+  g_settings = &settings;
   const dra::Json* arm = dra::Find(settings, "arm");
   if (arm != nullptr) Arm(*arm, &points);
   dra::crash::KillingFileSystem fs(&points, dra::StringOr(settings, "root"),
@@ -103,6 +111,22 @@ int Run(const dra::Json& settings) {
 
 extern "C" __attribute__((visibility("default"))) void dra_crash_kill_point(const char* label) {
   if (g_points != nullptr) g_points->Reach(label);
+}
+
+// One line into the hook log.
+extern "C" __attribute__((visibility("default"))) void dra_crash_note(const char* event,
+                                                                      const char* claim,
+                                                                      const char* undo) {
+  if (g_settings == nullptr) return;
+  std::ofstream log(dra::StringOr(*g_settings, "hookLog"), std::ios::app);
+  log << dra::DumpJson({{"event", event}, {"claim", claim}, {"undo", undo}}) + "\n" << std::flush;
+}
+
+// What reconcile_record is to answer for the claim: "edits", "redo" or "lost"; "": what the backend says.
+extern "C" __attribute__((visibility("default"))) const char* dra_crash_verdict(const char* claim) {
+  const dra::Json* verdicts = g_settings == nullptr ? nullptr : dra::Find(*g_settings, "verdicts");
+  if (verdicts == nullptr || !verdicts->contains(claim)) return "";
+  return verdicts->at(claim).get_ref<const std::string&>().c_str();
 }
 
 int main(int argc, char** argv) {

@@ -83,6 +83,9 @@ std::unique_ptr<Child> CrashNode::StartChild(const StartOptions& options) {
                      {"pollMilliseconds", 20},
                      {"manifest", {{"parallel", true}, {"keepsUndo", keeps_undo_}}},
                      {"stateDirectory", directory_.Path("state")}}}};
+  settings["hookLog"] = directory_.Path("state/hooks.jsonl");
+  settings["verdicts"] = options.verdicts;
+  settings["looksForOrphans"] = options.looks_for_orphans;
   if (!options.arm.is_null()) settings["arm"] = options.arm;
   const std::string path = directory_.Path(absl::StrCat("settings-", children_++, ".json"));
   EXPECT_TRUE(WriteFileAtomically(fs_, path, DumpJson(settings), 0600, Durability::kVolatile).ok());
@@ -218,6 +221,29 @@ void CrashNode::Control(Json control) {
                   .ok());
 }
 
+void CrashNode::KubeletKnows(const std::vector<testing::KubeletClaim>& claims) {
+  Json list = Json::array();
+  for (const testing::KubeletClaim& claim : claims) {
+    list.push_back({{"ClaimUID", claim.uid},
+                    {"ClaimName", claim.name},
+                    {"Namespace", claim.namespace_name},
+                    {"PodUIDs", Json::object()},
+                    {"DriverState", {{kDriver, Json::object()}}}});
+  }
+  const Json data = {{"kind", "DRACheckpoint"},
+                     {"apiVersion", "checkpoint.dra.kubelet.k8s.io/v1"},
+                     {"ClaimInfoStateList", std::move(list)}};
+  ASSERT_TRUE(WriteFileAtomically(fs_, directory_.Path("kubelet/dra_manager_state"),
+                                  DumpJson({{"Data", DumpJson(data)}, {"Checksum", 0}}), 0600,
+                                  Durability::kVolatile)
+                  .ok());
+}
+
+void CrashNode::LoseRecord(const testing::KubeletClaim& claim) {
+  ASSERT_TRUE(fs_.Remove(DataPath(absl::StrCat("claims/", claim.uid, ".json"))).ok());
+  Note(kForgotten, claim);
+}
+
 void CrashNode::LoseTmpfs() {
   const auto files = fs_.List(directory_.Path("cdi"));
   ASSERT_TRUE(files.ok()) << files.status();
@@ -296,8 +322,17 @@ std::string CrashNode::Leftovers() const {
   return absl::StrJoin(files, ", ");
 }
 
-std::string CrashNode::WaitForNoLeftovers() const {
-  const absl::Time limit = absl::Now() + absl::Seconds(2);
+bool CrashNode::WaitUntilGone(const testing::KubeletClaim& claim) const {
+  const absl::Time limit = absl::Now() + kPatience;
+  while (absl::StrContains(Leftovers(), claim.uid)) {
+    if (absl::Now() >= limit) return false;
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  return true;
+}
+
+std::string CrashNode::WaitForNoLeftovers(absl::Duration patience) const {
+  const absl::Time limit = absl::Now() + patience;
   for (;;) {
     std::string files = Leftovers();
     if (files.empty() || absl::Now() >= limit) return files;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ struct StartOptions {
   std::string boot_id = "11111111-0000-4000-8000-000000000001";
   int clock_ahead_seconds = 120;  // files of a process that died just now count as left over
   Json arm;                       // null: not armed
+  std::map<std::string, std::string>
+      verdicts;                    // claim UID -> what the backend answers in its reconcile
+  bool looks_for_orphans = false;  // all the time, with next to no grace
 };
 
 // A node whose daemon is another process: doubles of the API server and of the kubelet, real sockets and files, the
@@ -64,6 +68,10 @@ class CrashNode {
 
   // Writes the fake backend's control file.
   void Control(Json control);
+  // Writes the kubelet's checkpoint: the claims that it will still unprepare.
+  void KubeletKnows(const std::vector<testing::KubeletClaim>& claims);
+  // The claim's record is gone, as by somebody's hand. No process may run.
+  void LoseRecord(const testing::KubeletClaim& claim);
   // What is tmpfs or in the hardware is empty now.
   void LoseTmpfs();
   void ResetHardware();
@@ -73,7 +81,10 @@ class CrashNode {
   std::string CheckHardware() const;  // every card has its first setting
   std::string CheckHooks() const;     // nobody held a device beside another, nothing is held now
   std::string Leftovers() const;      // files of claims, temporaries
-  std::string WaitForNoLeftovers() const;  // the sweep runs beside the first calls
+  // Waits until no file of the claim is left.
+  bool WaitUntilGone(const testing::KubeletClaim& claim) const;
+  std::string WaitForNoLeftovers(
+      absl::Duration patience) const;  // the sweep runs beside the first calls
   void ForgetHooks();
 
   std::string CdiPath(const testing::KubeletClaim& claim) const;
@@ -101,9 +112,15 @@ class CrashNode {
 // left no record: then its devices are free again, and no hook is called for its end.
 inline constexpr char kAnswered[] = "answered";
 inline constexpr char kReleased[] = "released";
+// Events of crash_daemon: the backend saves undo data, and was told that it is saved.
+inline constexpr char kSaving[] = "saving";
+inline constexpr char kSaved[] = "saved";
+// The runner removed the claim's record, and its undo data with it.
+inline constexpr char kForgotten[] = "forgotten";
 
 // Reads a hook log of the fake backend (one JSON object a line): "" if no device was prepared for a claim while another
-// that the kubelet was told of had it, and each of those was unprepared; else the first violation.
+// that the kubelet was told of had it, each of those was unprepared, and each hook got the undo data that was saved last;
+// else the first violation.
 std::string FindHookViolation(const std::string& log);
 
 }  // namespace dra::crash

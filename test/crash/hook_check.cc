@@ -7,17 +7,52 @@
 #include "test/crash/crash_node.h"
 
 namespace dra::crash {
+namespace {
+
+// Follows the undo data of each claim: what the backend saved last is what it is given, to the byte.
+class UndoCheck {
+ public:
+  // "" or the violation.
+  std::string Add(const Json& line) {
+    const std::string event = StringOr(line, "event");
+    const std::string hook = StringOr(line, "hook");
+    const std::string claim = StringOr(line, "claim");
+    const std::string undo = StringOr(line, "undo");
+    std::set<std::string>& possible =
+        possible_.try_emplace(claim, std::set<std::string>{""}).first->second;
+    if (event == kSaving) possible.insert(undo);  // cut short, it may be saved or not
+    if (event == kSaved) possible = {undo};
+    if (event == kForgotten) possible.insert("");
+    // The record may be gone with the unprepare, or be there still.
+    if (event == "end" && hook == "unprepare" && IntOr(line, "code", -1) == 0) possible.insert("");
+    if (event != "begin" || Find(line, "undo") == nullptr) return "";
+    if (!possible.contains(undo)) {
+      return absl::StrCat(hook, " of claim ", claim, " got the undo data \"", undo, "\" and not \"",
+                          *possible.rbegin(), "\"");
+    }
+    possible = {undo};
+    return "";
+  }
+
+ private:
+  std::map<std::string, std::set<std::string>> possible_;  // claim -> what may be saved
+};
+
+}  // namespace
 
 std::string FindHookViolation(const std::string& log) {
   std::map<std::string, std::set<std::string>> devices;  // claim -> devices of its last prepare
   std::map<std::string, std::string> holder;             // device -> claim told to be prepared
   std::set<std::string> owed;                            // claims that an unprepare has to reach
+  UndoCheck undo;
   for (const absl::string_view line : absl::StrSplit(log, '\n', absl::SkipEmpty())) {
     const auto parsed = ParseJsonObject(line, "hook log");
     if (!parsed.ok()) continue;  // the process died in the middle of the line
     const std::string event = StringOr(*parsed, "event");
     const std::string hook = StringOr(*parsed, "hook");
     const std::string claim = StringOr(*parsed, "claim");
+    std::string wrong_undo = undo.Add(*parsed);
+    if (!wrong_undo.empty()) return wrong_undo;
     if (event == "begin" && hook == "prepare") {
       const Json* list = Find(*parsed, "devices");
       if (list == nullptr) continue;

@@ -1,5 +1,6 @@
-// A backend that is the fake backend with a kill point before and after every hook and every host function. The points
-// are functions of the program that loads it (crash_daemon); in any other program it does nothing of its own.
+// A backend that is the fake backend with a kill point before and after every hook and every host function, that tells
+// what undo data it saves, and answers reconcile_record as it is told. All that are functions of the program that loads
+// it (crash_daemon); in any other program it does nothing of its own.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -18,6 +19,20 @@ void Reach(const char* label) {
       reinterpret_cast<KillPoint>(::dlsym(RTLD_DEFAULT, "dra_crash_kill_point"));
   if (point != nullptr) point(label);
 }
+
+void Note(const char* event, const std::string& claim, dra_str undo) {
+  static const auto note = reinterpret_cast<void (*)(const char*, const char*, const char*)>(
+      ::dlsym(RTLD_DEFAULT, "dra_crash_note"));
+  if (note != nullptr) note(event, claim.c_str(), std::string(undo.data, undo.size).c_str());
+}
+
+std::string VerdictFor(const std::string& claim) {
+  static const auto verdict =
+      reinterpret_cast<const char* (*)(const char*)>(::dlsym(RTLD_DEFAULT, "dra_crash_verdict"));
+  return verdict == nullptr ? "" : verdict(claim.c_str());
+}
+
+thread_local std::string t_claim;  // of the hook that runs
 
 // What stands before and after one call.
 class Boundary {
@@ -59,7 +74,10 @@ dra_host WrappedHost(const dra_host& host) {
   };
   wrapped.save_undo = [](void* ctx, uint64_t call, dra_str undo, dra_error* err) {
     const Boundary boundary("host", "save_undo");
-    return Host().save_undo(ctx, call, undo, err);
+    Note("saving", t_claim, undo);
+    const dra_code saved = Host().save_undo(ctx, call, undo, err);
+    if (saved == DRA_OK) Note("saved", t_claim, undo);
+    return saved;
   };
   wrapped.update_device = [](void* ctx, const dra_device_update* update, dra_error* err) {
     const Boundary boundary("host", "update_device");
@@ -110,11 +128,14 @@ dra_code Create(const dra_host* host, const dra_call* call, const dra_create_arg
   return g_real->create(&tables.back(), call, args, out, err);
 }
 
+std::string UidOf(const dra_claim* claim) { return {claim->uid.data, claim->uid.size}; }
+
 // A shared file that no device of the fake backend needs, kept by every claim that is prepared: so that its way through
 // the records is walked too.
 dra_code Prepare(dra_backend* self, const dra_call* call, const dra_prepare_args* args,
                  const dra_prepare_sink* sink, dra_error* err) {
   const Boundary boundary("hook", "prepare");
+  t_claim = UidOf(args->claim);
   const dra_text_sink ignore = {sizeof(dra_text_sink), nullptr, [](void*, dra_str) {}};
   static const char kBytes[] = "#!/bin/true\n";
   {
@@ -124,6 +145,35 @@ dra_code Prepare(dra_backend* self, const dra_call* call, const dra_prepare_args
     if (stored != DRA_OK) return stored;
   }
   return g_real->prepare(self, call, args, sink, err);
+}
+
+constexpr uint32_t kDevicesOfVerdict = 2;  // of the claims that get new edits
+// With a host path, which needs the same version of CDI whatever the claim's UID begins with.
+std::string NewEdits(uint32_t index) {
+  return R"({"env":["RECONCILED=1"],"deviceNodes":[{"hostPath":"/dev/null","path":"/dev/renewed)" +
+         std::to_string(index) + R"("}]})";
+}
+
+dra_code ReconcileRecord(dra_backend* self, const dra_call* call, const dra_reconcile_args* args,
+                         const dra_reconcile_sink* sink, dra_error* err) {
+  const Boundary boundary("hook", "reconcile_record");
+  const std::string verdict = VerdictFor(UidOf(args->claim));
+  if (verdict.empty()) return g_real->reconcile_record(self, call, args, sink, err);
+  // The real one hears of the claim, so that it does not take its hardware for a leftover.
+  const dra_reconcile_sink ignore = {sizeof(dra_reconcile_sink), nullptr, [](void*, int32_t) {},
+                                     [](void*, uint32_t, dra_str) {}, [](void*, dra_str) {}};
+  const dra_code heard = g_real->reconcile_record(self, call, args, &ignore, err);
+  if (heard != DRA_OK) return heard;
+  if (verdict == "edits") {
+    sink->set_verdict(sink->ctx, DRA_RECONCILE_TRUE_WITH_EDITS);
+    for (uint32_t i = 0; i < kDevicesOfVerdict; ++i) {
+      const std::string edits = NewEdits(i);
+      sink->emit_device_edits(sink->ctx, i, {edits.data(), edits.size()});
+    }
+    return DRA_OK;
+  }
+  sink->set_verdict(sink->ctx, verdict == "redo" ? DRA_RECONCILE_REDO : DRA_RECONCILE_LOST);
+  return DRA_OK;
 }
 
 dra_backend_api WrappedApi(const dra_backend_api& real) {
@@ -143,6 +193,7 @@ dra_backend_api WrappedApi(const dra_backend_api& real) {
   api.unprepare = [](dra_backend* self, const dra_call* call, const dra_unprepare_args* args,
                      dra_error* err) {
     const Boundary boundary("hook", "unprepare");
+    t_claim = UidOf(args->claim);
     return g_real->unprepare(self, call, args, err);
   };
   api.reconcile_begin = [](dra_backend* self, const dra_call* call,
@@ -150,11 +201,7 @@ dra_backend_api WrappedApi(const dra_backend_api& real) {
     const Boundary boundary("hook", "reconcile_begin");
     return g_real->reconcile_begin(self, call, args, err);
   };
-  api.reconcile_record = [](dra_backend* self, const dra_call* call, const dra_reconcile_args* args,
-                            const dra_reconcile_sink* sink, dra_error* err) {
-    const Boundary boundary("hook", "reconcile_record");
-    return g_real->reconcile_record(self, call, args, sink, err);
-  };
+  api.reconcile_record = ReconcileRecord;
   api.reconcile_end = [](dra_backend* self, const dra_call* call,
                          const dra_reconcile_bound_args* args, dra_error* err) {
     const Boundary boundary("hook", "reconcile_end");

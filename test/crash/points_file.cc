@@ -49,6 +49,12 @@ std::string FindLostPoints(const std::string& scenario, const PointCounts& now) 
                       "DRA_CRASH_UPDATE=1 and commit points.txt with the change.");
 }
 
+PointCounts StoredPoints(const std::string& scenario) {
+  const auto all = ReadAll();
+  const auto known = all.find(scenario);
+  return known == all.end() ? PointCounts() : known->second;
+}
+
 void StorePoints(const std::string& scenario, const PointCounts& now) {
   auto all = ReadAll();
   all[scenario] = now;

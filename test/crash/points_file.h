@@ -12,6 +12,8 @@ using PointCounts = std::map<std::string, int>;  // label -> passes
 
 // "" if each label of the scenario in the file is there now, as often at least; else what is missing and what to do.
 std::string FindLostPoints(const std::string& scenario, const PointCounts& now);
+// The scenario's lines; none if it has no.
+PointCounts StoredPoints(const std::string& scenario);
 // Replaces the scenario's lines.
 void StorePoints(const std::string& scenario, const PointCounts& now);
 

@@ -149,7 +149,7 @@ TEST_F(RandomTest, TwoProcessesAlwaysMakeProgress) {
   const absl::Status taken = node_.Prepare(all);
   EXPECT_TRUE(taken.ok()) << "a device is lost: " << taken;
   EXPECT_TRUE(node_.Unprepare(all).ok());
-  EXPECT_EQ(node_.WaitForNoLeftovers(), "");
+  EXPECT_EQ(node_.WaitForNoLeftovers(absl::Seconds(2)), "");
   EXPECT_EQ(node_.CheckHardware(), "");
   EXPECT_EQ(node_.CheckHooks(), "");
   EXPECT_EQ(node_.CheckSlices(), "");

@@ -20,7 +20,9 @@ struct World {
   std::unique_ptr<Child> child;  // the process that is killed, and the one after it
   std::unique_ptr<Child> other;  // the other instance of a hand-over
   int boots = 1;
-  std::string pod_uid;      // of the next process
+  std::string pod_uid;                          // of every process; "": each has its own
+  std::map<std::string, std::string> verdicts;  // see StartOptions, of the next processes
+  bool looks_for_orphans = false;
   testing::KubeletClaim a;  // the claim under test: gpu-0 and gpu-1, with a configuration
   testing::KubeletClaim b;  // a bystander on gpu-2, prepared before
   std::map<std::string, ClaimAnswer> answers;  // what the kubelet was told in the end
@@ -39,6 +41,8 @@ class Scenario {
   virtual void SetUp(World& world) = 0;
   // True: the act is the start of a process, which SetUp has stopped.
   virtual bool acts_by_starting() const { return false; }
+  // True: processes pass points of their own accord all the time. Then reading operations are no points.
+  virtual bool never_quiet() const { return false; }
   // The call under test, if it is one. The process may die in the middle.
   virtual void Act(World&) {}
   // What the kubelet does afterwards; a new process runs. Fills `answers`.
@@ -51,5 +55,12 @@ struct NamedScenario {
   bool without_undo = true;  // also for a backend that keeps no undo data
 };
 const std::vector<NamedScenario>& Scenarios();
+std::vector<NamedScenario> CallScenarios();       // calls and starts
+std::vector<NamedScenario> CaretakerScenarios();  // what the driver does beyond the kubelet's calls
+
+// Steps of scenarios.
+void PrepareBoth(World& world);
+// Until it is done; what the kubelet was told goes to world.answers[name].
+void PrepareAgain(World& world, const std::string& name, const testing::KubeletClaim& claim);
 
 }  // namespace dra::crash

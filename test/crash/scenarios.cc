@@ -7,7 +7,6 @@
 #include "test/crash/scenario.h"
 
 namespace dra::crash {
-namespace {
 
 void PrepareBoth(World& world) {
   ASSERT_TRUE(world.node.Prepare(world.a).ok()) << world.node.LogTail();
@@ -18,6 +17,8 @@ void PrepareAgain(World& world, const std::string& name, const testing::KubeletC
   const absl::Status status = world.node.Prepare(claim, &world.answers[name]);
   EXPECT_TRUE(status.ok()) << "claim " << name << ": " << status;
 }
+
+namespace {
 
 void Plant(World& world, const std::string& path, const std::string& content) {
   PosixFileSystem& fs = world.node.fs();
@@ -195,6 +196,20 @@ class HandOverOldDies final : public Scenario {
   }
 };
 
+// The kubelet started the container anew in the same pod: the sockets have the names of those that the dead process left.
+class StartSamePod final : public Start {
+ public:
+  void SetUp(World& world) override {
+    if (world.pod_uid.empty()) {
+      world.pod_uid = NewUuid();
+      EXPECT_TRUE(world.child->Stop());
+      ASSERT_TRUE(world.StartQuietly());
+      ASSERT_TRUE(world.node.WaitForReady(world.child.get())) << world.node.LogTail();
+    }
+    Start::SetUp(world);
+  }
+};
+
 template <typename T>
 std::unique_ptr<Scenario> Make() {
   return std::make_unique<T>();
@@ -204,10 +219,13 @@ std::unique_ptr<Scenario> Make() {
 
 StartOptions World::Options() const {
   StartOptions options;
-  // Sockets of its own: the kubelet double does not register a socket again that replaces one of the same name.
-  options.pod_uid = NewUuid();
+  options.pod_uid = pod_uid.empty() ? NewUuid() : pod_uid;
+  options.verdicts = verdicts;
+  options.looks_for_orphans = looks_for_orphans;
   // Beside another instance, what was written just now is not left over.
   if (other != nullptr) options.clock_ahead_seconds = 0;
+  // It sweeps all the time, and must not take what it writes itself for old.
+  if (looks_for_orphans) options.clock_ahead_seconds = 0;
   options.boot_id = absl::StrCat("11111111-0000-4000-8000-0000000", 10000 + boots);
   return options;
 }
@@ -218,7 +236,16 @@ bool World::StartQuietly() {
 }
 
 const std::vector<NamedScenario>& Scenarios() {
-  static const auto* const scenarios = new std::vector<NamedScenario>{
+  static const auto* const scenarios = [] {
+    auto* all = new std::vector<NamedScenario>(CallScenarios());
+    for (const NamedScenario& scenario : CaretakerScenarios()) all->push_back(scenario);
+    return all;
+  }();
+  return *scenarios;
+}
+
+std::vector<NamedScenario> CallScenarios() {
+  return {
       {"Prepare", Make<Prepare>},
       {"PrepareGone", Make<PrepareGone>},
       {"PrepareRepeated", Make<PrepareRepeated>},
@@ -226,14 +253,14 @@ const std::vector<NamedScenario>& Scenarios() {
       {"PrepareReallocated", Make<PrepareReallocated>},
       {"PrepareFails", Make<PrepareFails>},
       {"Unprepare", Make<Unprepare>},
-      {"Start", Make<Start>},
+      {"Start", Make<Start>, false},
+      {"StartSamePod", Make<StartSamePod>, false},
       {"StartReboot", Make<StartReboot>},
       {"RebootUnprepare", Make<RebootUnprepare>},
-      {"Sweep", Make<Sweep>},
+      {"Sweep", Make<Sweep>, false},
       {"HandOverNewcomerDies", Make<HandOverNewcomerDies>, false},
       {"HandOverOldDies", Make<HandOverOldDies>, false},
   };
-  return *scenarios;
 }
 
 }  // namespace dra::crash

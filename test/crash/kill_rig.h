@@ -1,0 +1,55 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "dra/base/json.h"
+#include "test/crash/points_file.h"
+#include "test/crash/scenario.h"
+
+namespace dra::crash {
+
+struct Point {
+  std::string label;
+  int occurrence = 0;
+};
+
+// Is done once for all who asked meanwhile: how often depends on who is first. One pass is certain, the further ones are
+// points that may not be reached.
+bool Coalesces(const std::string& label);
+
+// Plays one scenario again and again on one node. The functions fail the running test.
+class KillRig : public ::testing::Test {
+ protected:
+  KillRig(const NamedScenario& scenario, bool undo);
+
+  void SetUpWorld();
+  // The act, up to its end or the death of the process. arm: a command of crash_daemon; null: none.
+  void Act(const Json& arm);
+  // Everything is given back, and can be had by another claim.
+  void Finish();
+  // What stands on disk of the claim under test when the process is dead.
+  std::string Outcome();
+  // Plays it without a kill: the points, and what the kubelet is told.
+  PointCounts CountPoints();
+  // Plays it, and the process dies at the point.
+  void KillAt(const Point& point);
+  // The process has died, or was not to: the next one goes on, and all ends as without a death.
+  void GoOn();
+
+  const NamedScenario& named_;
+  const std::unique_ptr<Scenario> scenario_;
+  World world_;
+  const std::string name_;
+  std::map<std::string, ClaimAnswer> expected_;
+  std::map<std::string, int> outcomes_;
+
+ private:
+  // Until the process is dead, or ready and passes no more points.
+  void WaitForQuiet();
+};
+
+}  // namespace dra::crash
