@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 
 constexpr size_t kRows = 7;
 constexpr size_t kColumns = 11;
-constexpr char kUndo[] = "saved undo";
+constexpr char kTableUndo[] = "saved undo";
 
 struct Cell {
   std::string phase;
@@ -103,7 +103,7 @@ class StateTable : public ::testing::TestWithParam<Cell> {
   void SaveUndoInPrepare() {
     rig_.backend_.OnPrepare([](const loader::PrepareArgs& args, const Call&) {
       loader::PrepareResult result = FakeBackend::Plain(args);
-      result.undo = kUndo;
+      result.undo = kTableUndo;
       result.has_undo = true;
       return result;
     });
@@ -141,7 +141,7 @@ bool StateTable::MakePhase(const std::string& phase) {
     // The process ends right after the backend has saved undo data.
     rig_.backend_.OnPrepare([this](const loader::PrepareArgs& args,
                                    const Call&) -> absl::StatusOr<loader::PrepareResult> {
-      EXPECT_TRUE(rig_.manager_->SaveUndo(args.claim.uid, kUndo).ok());
+      EXPECT_TRUE(rig_.manager_->SaveUndo(args.claim.uid, kTableUndo).ok());
       rig_.fs_.StopAt(rig_.fs_.count() + 1);
       return absl::InternalError("the process ends here");
     });
@@ -248,13 +248,13 @@ void StateTable::Check(const std::vector<std::string>& actions, const std::strin
       EXPECT_THAT((**prepared_)[0].cdi_ids, ElementsAre("k8s.gpu.sdk.test/claim=u1-" + device));
       if (action == "answer") continue;
       hooks.push_back("prepare u1");
-      EXPECT_EQ(rig_.backend_.LastPrepare().saved_undo, action == "prepare" ? "" : kUndo);
+      EXPECT_EQ(rig_.backend_.LastPrepare().saved_undo, action == "prepare" ? "" : kTableUndo);
     } else if (action == "undo" || action == "bare undo") {
       held.clear();
       cdi = false;
       hooks.push_back("unprepare u1");
       ASSERT_NE(Hooks(), "");
-      EXPECT_EQ(rig_.backend_.LastUnprepare().undo, action == "undo" ? kUndo : "");
+      EXPECT_EQ(rig_.backend_.LastUnprepare().undo, action == "undo" ? kTableUndo : "");
       // A damaged record of an earlier boot tells no devices.
       ASSERT_EQ(rig_.backend_.LastUnprepare().devices.size(), 1u);
       EXPECT_EQ(rig_.backend_.LastUnprepare().devices[0].result["device"], "d0");
