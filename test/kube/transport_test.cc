@@ -17,7 +17,8 @@
 namespace dra::kube {
 namespace {
 
-constexpr char kAnyNode[] = R"({"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","uid":"u"}})";
+constexpr char kAnyNode[] =
+    R"({"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","uid":"u"}})";
 
 class Ways : public ::testing::Test {
  protected:

@@ -80,8 +80,8 @@ bool PrepareClaimAgain(ClaimCore& core, const std::string& claim_uid, const Call
   if (!loaded->has_value() || !WantsPrepareAgain(core, **loaded)) return true;
   Record record = *std::move(*loaded);
   const loader::ClaimIdentity identity = ClaimCore::Identity(record);
-  const absl::StatusOr<resource::ResourceClaim> claim =
-      core.deps.claims->GetClaim(identity.namespace_name, identity.name, call.AtMost(kLockedReadLimit));
+  const absl::StatusOr<resource::ResourceClaim> claim = core.deps.claims->GetClaim(
+      identity.namespace_name, identity.name, call.AtMost(kLockedReadLimit));
   // Whether a claim is gone is decided elsewhere, and not by one look.
   if (!claim.ok() || !CheckClaim(identity, *claim).ok()) return false;
   if (resource::AllocationDigest(*claim, core.options.driver_name) != record.allocation_digest) {
