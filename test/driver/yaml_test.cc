@@ -7,6 +7,14 @@
 namespace dra::driver {
 namespace {
 
+TEST(Yaml, ATextInWhichNoValueBeginsIsAnErrorNotAnEndlessList) {
+  for (const char* text : {",", ",\r.iceNode# Confi\n", "]", "}", "a: b\n---\n, c"}) {
+    const auto values = YamlToJson(text, "f.yaml");
+    EXPECT_TRUE(absl::IsInvalidArgument(values.status())) << text << ": " << values.status();
+  }
+  EXPECT_EQ(YamlToJson("a: 1\n---\n---\nb: 2\n", "f.yaml")->size(), 2u);
+}
+
 TEST(YamlToJson, ReadsScalarsAsKubernetesDoes) {
   const auto documents = YamlToJson(R"(
 plain: text

@@ -1,10 +1,12 @@
 #include "dra/driver/yaml.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -88,9 +90,45 @@ absl::Status NodeToJson(const YAML::Node& node, absl::string_view what, int dept
   }
 }
 
+// Where documents begin; the rest of what a parser says is left out.
+class DocumentStarts final : public YAML::EventHandler {
+ public:
+  YAML::Mark last;
+
+  void OnDocumentStart(const YAML::Mark& mark) override { last = mark; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+// yaml-cpp 0.7 makes empty documents without end of a text like ", a": each starts where the one before did.
+absl::Status CheckDocumentsEnd(const std::string& text, absl::string_view what) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentStarts starts;
+  int before = -1;
+  while (parser.HandleNextDocument(starts)) {
+    if (starts.last.pos == before) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Place(what, starts.last), ": no YAML value begins here"));
+    }
+    before = starts.last.pos;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<YAML::Node>> LoadDocuments(absl::string_view text,
                                                       absl::string_view what) {
   try {
+    DRA_RETURN_IF_ERROR(CheckDocumentsEnd(std::string(text), what));
     return YAML::LoadAll(std::string(text));
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(absl::StrCat(Place(what, error.mark), ": ", error.msg));
