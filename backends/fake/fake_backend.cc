@@ -94,7 +94,8 @@ dra::BackendManifest FakeBackend::InstanceManifest() {
     manifest.attributes.clear();
     manifest.config_kinds.clear();
     try {
-      for (const FileConfigKind& kind : file_->Read()->config_kinds) {
+      const auto file = file_->Read();
+      for (const FileConfigKind& kind : file->config_kinds) {
         Json schema = {{"type", "object"}, {"required", {"apiVersion", "kind"}}};
         manifest.config_kinds.push_back({kind.api_version, kind.kind, std::move(schema)});
       }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -22,7 +23,8 @@ struct OwnException {
 };
 
 bool StillThere(Control& control, const Fault& fault) {
-  for (const Fault& other : control.Read()->faults) {
+  const std::shared_ptr<const ControlState> state = control.Read();
+  for (const Fault& other : state->faults) {
     if (other.key == fault.key) return true;
   }
   return false;

@@ -256,7 +256,9 @@ TEST_F(Line, WithoutAnApiServerUnprepareWorksAndEverythingRecovers) {
   api_->GoAway();
   StartDaemon();
   ASSERT_TRUE(kubelet_->WaitForPlugin(kDriver, kPatience));
-  EXPECT_TRUE(kubelet_->UnprepareResources(kDriver, {claim}).verdict.ok());
+  // The backend may not be created yet; the kubelet asks again.
+  EXPECT_TRUE(
+      WaitUntil([&] { return kubelet_->UnprepareResources(kDriver, {claim}).verdict.ok(); }));
   EXPECT_THAT(CdiFiles(), IsEmpty());
   ASSERT_TRUE(api_->ComeBack().ok());
   EXPECT_TRUE(WaitForReady(true));
@@ -369,9 +371,12 @@ TEST_F(Line, LivenessDependsOnNothingAndReadinessTellsTheTruth) {
   ASSERT_TRUE(kubelet_->WaitForPlugin(kDriver, kPatience));
   ASSERT_TRUE(WaitUntil([&] { return daemon_->http_port() != 0; }));
   EXPECT_THAT(HttpGet(daemon_->http_port(), "/healthz"), HasSubstr(" 200 "));
-  const std::string not_ready = HttpGet(daemon_->http_port(), "/readyz");
+  std::string not_ready;
+  EXPECT_TRUE(WaitUntil([&] {
+    not_ready = HttpGet(daemon_->http_port(), "/readyz");
+    return absl::StrContains(not_ready, "published");
+  })) << not_ready;
   EXPECT_THAT(not_ready, HasSubstr(" 503 "));
-  EXPECT_THAT(not_ready, HasSubstr("published"));
   ASSERT_TRUE(api_->ComeBack().ok());
   EXPECT_TRUE(WaitUntil(
       [&] { return absl::StrContains(HttpGet(daemon_->http_port(), "/readyz"), " 200 "); }));

@@ -154,6 +154,7 @@ TEST_F(Paths, ARecordThatIsALinkIsDamagedAndItsTargetIsLeftAlone) {
   ASSERT_EQ(::symlink(target.c_str(), record.c_str()), 0);
   StartDaemon();
   ASSERT_TRUE(kubelet_->WaitForPlugin(kDriver, kPatience));
+  ASSERT_TRUE(WaitForReady(true));
   EXPECT_TRUE(absl::IsNotFound(fs_.Stat(record).status())) << "moved aside";
   const testing::KubeletReply unprepared = kubelet_->UnprepareResources(kDriver, {claim});
   EXPECT_TRUE(unprepared.verdict.ok()) << unprepared.verdict;
