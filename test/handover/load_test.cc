@@ -33,7 +33,8 @@ class Load : public NodeTest {
   };
 
   // A call as the kubelet makes it. `may_break`: a connection that is lost with its process is no failure, and the
-  // call is repeated.
+  // call is repeated. So is one that the kubelet itself breaks off: it may have chosen an endpoint that it then
+  // deregisters before the call is sent, which no driver can see. On an idle machine there is none.
   void Call(bool prepare, const testing::KubeletClaim& claim, bool may_break) {
     const absl::Time begin = absl::Now();
     for (;;) {
@@ -41,7 +42,8 @@ class Load : public NodeTest {
                                                   : kubelet_->UnprepareResources(kDriver, {claim});
       ++figures_.operations;
       const bool broken = !reply.verdict.ok() && reply.errors.empty();
-      if (broken && may_break && absl::Now() < begin + kPatience) {
+      const bool withdrawn = broken && absl::IsCancelled(reply.verdict);
+      if (broken && (may_break || withdrawn) && absl::Now() < begin + kPatience) {
         ++figures_.broken_off;
         absl::SleepFor(absl::Milliseconds(20));
         continue;
@@ -167,6 +169,9 @@ class Load : public NodeTest {
     absl::MutexLock lock(&figures_.mutex);
     EXPECT_THAT(figures_.failures, IsEmpty());
     EXPECT_THAT(figures_.contradictions, IsEmpty());
+    if (!kill) {
+      EXPECT_LE(figures_.broken_off.load(), 2);
+    }
     EXPECT_GE(figures_.operations, least);
     std::printf(
         "hand-over by %s: %d calls, %d replacements, %zu failed, %d repeated after a lost "
