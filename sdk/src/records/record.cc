@@ -82,6 +82,10 @@ absl::StatusOr<RecordDevice> DecodeDevice(const Json& json, size_t index) {
   if (const Json* keys = Find(json, "exclusionKeys"); keys != nullptr && keys->is_array()) {
     for (const Json& key : *keys) {
       device.exclusion_keys.push_back({StringOr(key, "key"), StringOr(key, "shape")});
+      if (device.exclusion_keys.back().key.empty()) {
+        return absl::DataLossError(
+            absl::StrCat("devices[", index, "].exclusionKeys has an entry without a key"));
+      }
     }
   }
   device.consumes_counters = MemberOr(json, "consumesCounters", Json());
