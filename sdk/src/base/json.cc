@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "dra/base/json_nesting.h"
 #include "dra/base/status.h"
 #include "nlohmann/json.hpp"
 
@@ -11,27 +12,6 @@ namespace {
 
 // Deeper documents than any Kubernetes object are refused before the recursive parts of the library meet them.
 constexpr int kMaxDepth = 128;
-
-// How deep brackets nest. Exact for JSON; of other text, which no parse accepts, it says nothing.
-int NestingOf(absl::string_view text) {
-  int depth = 0;
-  int deepest = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return deepest;
-}
 
 class DepthGuard : public nlohmann::json_sax<Json> {
  public:
@@ -78,10 +58,30 @@ class DepthGuard : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
+size_t JsonNesting(absl::string_view text) {
+  size_t depth = 0;
+  size_t deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      deepest = std::max(deepest, ++depth);
+    } else if ((c == '}' || c == ']') && depth > 0) {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
 absl::StatusOr<Json> ParseJson(absl::string_view text, absl::string_view what) {
   // The library's own way to look at the depth, a callback for each value, takes most of the time of a parse; and every
   // claim is parsed on the way to its pod. The second pass names the place.
-  if (NestingOf(text) <= kMaxDepth) {
+  if (JsonNesting(text) <= kMaxDepth) {
     Json value = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
     if (!value.is_discarded()) return value;
   }

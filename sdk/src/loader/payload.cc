@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "dra/base/json_nesting.h"
 #include "dra/base/status.h"
 #include "nlohmann/json.hpp"
 
@@ -37,27 +38,6 @@ size_t SequenceLength(absl::string_view text, size_t at) {
   const bool overlong = (length == 3 && value < 0x800) || (length == 4 && value < 0x10000);
   const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
   return overlong || surrogate || value > 0x10FFFF ? 0 : length;
-}
-
-// Deepest nesting of brackets outside strings. Checked before parsing, because writing a deep value recurses.
-size_t Depth(absl::string_view text) {
-  size_t depth = 0;
-  size_t deepest = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      deepest = std::max(deepest, ++depth);
-    } else if ((c == '}' || c == ']') && depth > 0) {
-      --depth;
-    }
-  }
-  return deepest;
 }
 
 }  // namespace
@@ -123,7 +103,7 @@ absl::StatusOr<Json> CheckedJson(dra_str text, absl::string_view what, size_t ma
     return absl::InvalidArgumentError(absl::StrCat(what, ": not UTF-8, or with a NUL byte"));
   }
   if (checked.empty()) return Json(nullptr);
-  if (const size_t depth = Depth(checked); depth > kMaxJsonDepth) {
+  if (const size_t depth = JsonNesting(checked); depth > kMaxJsonDepth) {
     return absl::InvalidArgumentError(absl::StrCat(
         what, ": JSON nested ", depth, " levels, at most ", kMaxJsonDepth, " are taken"));
   }
