@@ -22,11 +22,7 @@ absl::StatusOr<Record> Prepared(ClaimCore& core, RunningHook& hook,
                                 const std::vector<std::string>& keys,
                                 const loader::Manifest& manifest, const Call& call) {
   Record record = hook.draft();
-  loader::PrepareArgs args;
-  args.claim = ClaimCore::Identity(record);
-  args.reserved_for = record.reserved_for;
-  args.devices = ClaimCore::HookDevices(record);
-  args.saved_undo = record.undo;
+  loader::PrepareArgs args = PrepareArguments(record);
   DRA_ASSIGN_OR_RETURN(args.others, core.OthersOn(args.claim.uid, keys));
   absl::StatusOr<loader::PrepareResult> result =
       core.deps.backend->Prepare(args, call);  // ends at the hook's own limit

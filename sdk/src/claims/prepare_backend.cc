@@ -23,22 +23,13 @@ std::string DeviceWithoutEdits(const Record& draft, const loader::PrepareResult&
   return "";
 }
 
-loader::PrepareArgs Arguments(const Record& draft) {
-  loader::PrepareArgs args;
-  args.claim = ClaimCore::Identity(draft);
-  args.reserved_for = draft.reserved_for;
-  args.devices = ClaimCore::HookDevices(draft);
-  args.saved_undo = draft.undo;
-  return args;
-}
-
 // The prepare hook; once more if a device came without edits, because what a backend keeps about its vendor's files may
 // be out of date (CDI-04). `began`: the hook has succeeded at least once, so there is something to undo.
 absl::StatusOr<loader::PrepareResult> CallBackend(PrepareWork& work, RunningHook& hook,
                                                   bool* began) {
   ClaimCore& core = *work.core;
   const absl::Duration limit = HookLimitOf(*work.manifest, "prepare", kPrepareLimit);
-  loader::PrepareArgs args = Arguments(work.draft);
+  loader::PrepareArgs args = PrepareArguments(work.draft);
   args.others = ClaimCore::OtherClaims(work.others);
   std::string empty;
   for (int attempt = 0; attempt < 2; ++attempt) {
@@ -112,6 +103,15 @@ Step Fail(PrepareWork& work, Record draft, bool on_disk, bool began, absl::Statu
 }
 
 }  // namespace
+
+loader::PrepareArgs PrepareArguments(const Record& draft) {
+  loader::PrepareArgs args;
+  args.claim = ClaimCore::Identity(draft);
+  args.reserved_for = draft.reserved_for;
+  args.devices = ClaimCore::HookDevices(draft);
+  args.saved_undo = draft.undo;
+  return args;
+}
 
 Step RunBackend(PrepareWork& work) {
   ClaimCore& core = *work.core;

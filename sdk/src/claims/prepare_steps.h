@@ -43,6 +43,9 @@ struct PrepareWork {
 // Devices, configs, limits and holds of the draft, from the claim and the inventory. Errors: Unavailable may pass.
 absl::Status BuildDraft(PrepareWork& work);
 
+// What the prepare hook gets of a record: all but the other claims on its hardware.
+loader::PrepareArgs PrepareArguments(const records::Record& record);
+
 // Locks and holds are taken: backend, record, CDI file, answer, or all of it undone.
 Step RunBackend(PrepareWork& work);
 
