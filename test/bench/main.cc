@@ -35,6 +35,7 @@ struct Flags {
   std::string profile_file = "dra-bench.perf.data";
   std::vector<std::string> only;
   double idle_seconds = 0;
+  int rounds = 0;
   bool quick = false;
 };
 
@@ -100,6 +101,7 @@ absl::Status RunAll(const Flags& flags, const std::string& self, Figures& figure
   bench.figures = &figures;
   if (flags.quick) bench.extent = QuickExtent();
   if (flags.idle_seconds > 0) bench.extent.idle = absl::Seconds(flags.idle_seconds);
+  if (flags.rounds > 0) bench.extent.share_rounds = bench.extent.growth_rounds = flags.rounds;
   std::unique_ptr<Api> api;
   if (flags.kubeconfig.empty()) {
     DRA_ASSIGN_OR_RETURN(api, Api::StartDouble(self, JoinPath(disk.path, "kubeconfig")));
@@ -150,6 +152,7 @@ int Main(int argc, char** argv) {
   app.add_option("--only", flags.only,
                  "start, process, own-share, calls, growth, publication, file-calls");
   app.add_option("--idle-seconds", flags.idle_seconds, "how long idling is watched");
+  app.add_option("--rounds", flags.rounds, "how often own-share and growth repeat their turn");
   app.add_option("--profile", flags.profile,
                  "run perf on the driver during rows of 'calls' whose name has this in it");
   app.add_option("--profile-file", flags.profile_file, "where perf writes");

@@ -256,10 +256,10 @@ class FakeBackend final : public loader::BackendHandle {
   absl::Status Create(absl::string_view, loader::HostServices*, const Call&) override {
     return absl::OkStatus();
   }
-  absl::StatusOr<loader::Manifest> GetManifest() const override {
+  absl::StatusOr<std::shared_ptr<const loader::Manifest>> GetManifest() const override {
     const absl::MutexLock lock(&mutex_);
     if (!manifest_error.ok()) return manifest_error;
-    return manifest;
+    return std::make_shared<const loader::Manifest>(manifest);
   }
   void Destroy() override {}
   absl::StatusOr<loader::DiscoverResult> Discover(const loader::ServerFields&,

@@ -94,15 +94,15 @@ void CheckAttributes(const Subject& subject, Findings& findings) {
 
 void CheckManifest(Subject& subject, Findings& findings) {
   findings.Run("the manifest is sane", [&] {
-    const absl::StatusOr<loader::Manifest> manifest = subject.backend->GetManifest();
+    const auto manifest = subject.backend->GetManifest();
     if (!findings.Expect(manifest.status(), "describe")) return;
-    subject.manifest = *manifest;
-    const std::string expected = absl::StrCat("dra-backend-", manifest->name, ".so");
+    subject.manifest = **manifest;
+    const std::string expected = absl::StrCat("dra-backend-", (*manifest)->name, ".so");
     if (!absl::EndsWith(subject.options->library, absl::StrCat("/", expected))) {
-      findings.Warn(
-          absl::StrCat("the manifest's name is ", manifest->name, ": call the library ", expected));
+      findings.Warn(absl::StrCat("the manifest's name is ", (*manifest)->name,
+                                 ": call the library ", expected));
     }
-    for (const loader::Manifest::ConfigKind& kind : manifest->config_kinds) {
+    for (const loader::Manifest::ConfigKind& kind : (*manifest)->config_kinds) {
       if (!absl::StrContains(kind.api_version, "/")) {
         findings.Fail(absl::StrCat("config kind ", kind.kind, ": apiVersion \"", kind.api_version,
                                    "\" has no group: use \"group/version\""));

@@ -75,22 +75,17 @@ struct Lines {
   std::string text;
 };
 
-TEST_F(Reg01, GetInfoIsAnsweredWhileTheHandlerBlocksEveryCallbackThread) {
+TEST_F(Reg01, GetInfoIsAnsweredWhileManyPreparesAreOpen) {
   absl::Mutex mutex;
-  bool release = false;
-  std::atomic<int> blocked = 0;
+  std::vector<ClaimHandler::PrepareDone> open;
   handler_.prepare = [&](const ClaimRef&, const Call&, ClaimHandler::PrepareDone done) {
-    ++blocked;
-    {
-      absl::MutexLock lock(&mutex);
-      mutex.Await(absl::Condition(&release));
-    }
-    done(std::vector<PreparedDevice>{});
+    absl::MutexLock lock(&mutex);
+    open.push_back(std::move(done));
   };
   const auto server = Started();
   std::vector<std::thread> callers;
-  const int threads = static_cast<int>(std::thread::hardware_concurrency()) + 20;
-  for (int i = 0; i < threads; ++i) {
+  const int calls = static_cast<int>(std::thread::hardware_concurrency()) + 20;
+  for (int i = 0; i < calls; ++i) {
     callers.emplace_back([&, i] {
       wire::NodePrepareResourcesResponse response;
       EXPECT_TRUE(
@@ -98,7 +93,10 @@ TEST_F(Reg01, GetInfoIsAnsweredWhileTheHandlerBlocksEveryCallbackThread) {
               .ok());
     });
   }
-  EXPECT_TRUE(Eventually([&] { return blocked > 0; }));
+  EXPECT_TRUE(Eventually([&] {
+    absl::MutexLock lock(&mutex);
+    return open.size() == static_cast<size_t>(calls);
+  }));
   for (int i = 0; i < 5; ++i) {
     PluginInfo info;
     const grpc::Status status = GetInfo(server->State().registration_socket, &info);
@@ -110,7 +108,7 @@ TEST_F(Reg01, GetInfoIsAnsweredWhileTheHandlerBlocksEveryCallbackThread) {
   }
   {
     absl::MutexLock lock(&mutex);
-    release = true;
+    for (auto& done : open) done(std::vector<PreparedDevice>{});
   }
   for (std::thread& caller : callers) caller.join();
 }

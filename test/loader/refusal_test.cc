@@ -38,7 +38,7 @@ std::string Patched(const TempDir& dir, const std::string& name, size_t offset,
 TEST(LoadBackend, TakesALibraryThatIsInOrder) {
   const auto handle = LoadBackend(Lib("good"));
   ASSERT_TRUE(handle.ok()) << handle.status();
-  EXPECT_EQ((*handle)->GetManifest()->name, "case");
+  EXPECT_EQ((*(*handle)->GetManifest())->name, "case");
   EXPECT_EQ((*handle)->Description().path, Lib("good"));
 }
 

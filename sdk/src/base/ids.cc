@@ -1,9 +1,11 @@
 #include "dra/base/ids.h"
 
-#include <openssl/rand.h>
+#include <openssl/evp.h>
 #include <openssl/sha.h>
+#include <sys/random.h>
 
 #include <cctype>
+#include <memory>
 #include <random>
 
 #include "absl/strings/ascii.h"
@@ -16,18 +18,32 @@ namespace {
 
 std::string RandomBytes(size_t bytes) {
   std::string buffer(bytes, '\0');
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(buffer.data()), static_cast<int>(bytes)) == 1)
-    return buffer;
-  std::random_device device;  // the library's generator is not seeded: the kernel's is
+  if (::getrandom(buffer.data(), bytes, 0) == static_cast<ssize_t>(bytes)) return buffer;
+  std::random_device device;  // the system call is denied or was interrupted
   for (char& c : buffer) c = static_cast<char>(device());
   return buffer;
+}
+
+// Of this thread: each claim needs a dozen small digests, and looking the algorithm up costs more than any of them.
+EVP_MD_CTX* DigestContext() {
+  struct Free {
+    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+  };
+  thread_local const std::unique_ptr<EVP_MD_CTX, Free> context(EVP_MD_CTX_new());
+  static EVP_MD* const sha256 = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  if (context == nullptr || sha256 == nullptr) return nullptr;
+  return EVP_DigestInit_ex2(context.get(), sha256, nullptr) == 1 ? context.get() : nullptr;
 }
 
 }  // namespace
 
 std::array<uint8_t, 32> Sha256(absl::string_view bytes) {
   std::array<uint8_t, 32> digest{};
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest.data());
+  EVP_MD_CTX* const context = DigestContext();
+  if (context == nullptr || EVP_DigestUpdate(context, bytes.data(), bytes.size()) != 1 ||
+      EVP_DigestFinal_ex(context, digest.data(), nullptr) != 1) {
+    SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest.data());
+  }
   return digest;
 }
 

@@ -110,7 +110,7 @@ std::string DumpJsonPretty(const Json& value) {
 
 const Json* Find(const Json& object, absl::string_view key) {
   if (!object.is_object()) return nullptr;
-  const auto found = object.find(std::string(key));
+  const auto found = object.find(std::string_view(key.data(), key.size()));
   return found == object.end() ? nullptr : &*found;
 }
 

@@ -228,8 +228,8 @@ absl::StatusOr<std::vector<loader::OtherClaim>> ClaimCore::OthersOn(
 }
 
 absl::Duration ClaimCore::HookLimit(absl::string_view hook, absl::Duration fallback) const {
-  const absl::StatusOr<loader::Manifest> manifest = deps.backend->GetManifest();
-  return manifest.ok() ? HookLimitOf(*manifest, hook, fallback) : fallback;
+  const auto manifest = deps.backend->GetManifest();
+  return manifest.ok() ? HookLimitOf(**manifest, hook, fallback) : fallback;
 }
 
 void ClaimCore::WarnOfOlderBackend(const Record& record, const loader::Manifest& manifest,

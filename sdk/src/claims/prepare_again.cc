@@ -85,14 +85,14 @@ bool PrepareClaimAgain(ClaimCore& core, const std::string& claim_uid, const Call
   }
   const std::vector<std::string> keys = KeysOfRecord(core, record);
   if (!lock->LockKeys(keys, call.AtMost(kLockPatience)).ok()) return false;
-  const absl::StatusOr<loader::Manifest> manifest = core.deps.backend->GetManifest();
+  const auto manifest = core.deps.backend->GetManifest();
   if (!manifest.ok()) return false;
 
   const auto hook = std::make_shared<RunningHook>(&core.store, core.deps.clock, record);
   absl::StatusOr<Record> prepared;
   {
     const auto registration = core.hooks.Add(hook, claim_uid);
-    prepared = Prepared(core, *hook, keys, *manifest, call);
+    prepared = Prepared(core, *hook, keys, **manifest, call);
   }
   if (!prepared.ok()) {
     Keep(core, hook->draft(), prepared.status());

@@ -13,11 +13,13 @@ using records::Phase;
 using records::Record;
 
 // The first device that a container would get nothing of; "" if there is none.
-std::string DeviceWithoutEdits(const Record& draft, const loader::PrepareResult& result) {
+std::string DeviceWithoutEdits(const loader::PrepareArgs& args,
+                               const loader::PrepareResult& result) {
   if (!NoEdits(result.claim_edits)) return "";
   for (size_t i = 0; i < result.devices.size(); ++i) {
     if (NoEdits(result.devices[i].edits)) {
-      return absl::StrCat(draft.devices[i].pool, "/", draft.devices[i].device);
+      const Json& allocated = args.devices[i].result;
+      return absl::StrCat(StringOr(allocated, "pool"), "/", StringOr(allocated, "device"));
     }
   }
   return "";
@@ -25,12 +27,10 @@ std::string DeviceWithoutEdits(const Record& draft, const loader::PrepareResult&
 
 // The prepare hook; once more if a device came without edits, because what a backend keeps about its vendor's files may
 // be out of date (CDI-04). `began`: the hook has succeeded at least once, so there is something to undo.
-absl::StatusOr<loader::PrepareResult> CallBackend(PrepareWork& work, RunningHook& hook,
-                                                  bool* began) {
+absl::StatusOr<loader::PrepareResult> CallBackend(PrepareWork& work, loader::PrepareArgs args,
+                                                  RunningHook& hook, bool* began) {
   ClaimCore& core = *work.core;
   const absl::Duration limit = HookLimitOf(*work.manifest, "prepare", kPrepareLimit);
-  loader::PrepareArgs args = PrepareArguments(work.draft);
-  args.others = ClaimCore::OtherClaims(work.others);
   std::string empty;
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (attempt > 0) args.saved_undo = hook.draft().undo;
@@ -42,7 +42,7 @@ absl::StatusOr<loader::PrepareResult> CallBackend(PrepareWork& work, RunningHook
       return absl::InternalError(absl::StrCat("the backend answered ", result->devices.size(),
                                               " of ", args.devices.size(), " devices"));
     }
-    empty = DeviceWithoutEdits(work.draft, *result);
+    empty = DeviceWithoutEdits(args, *result);
     if (empty.empty() || work.manifest->no_injection) return result;
   }
   return absl::InternalError(absl::StrCat("backend \"", work.manifest->name,
@@ -117,17 +117,21 @@ Step RunBackend(PrepareWork& work) {
   ClaimCore& core = *work.core;
   bool began = false;
   core.WarnOfOlderBackend(work.draft, *work.manifest, "Prepare");
-  const auto hook = std::make_shared<RunningHook>(&core.store, core.deps.clock, work.draft,
-                                                  work.RunningBackend());
   core.table.Put(work.draft);
+  loader::PrepareArgs args = PrepareArguments(work.draft);
+  args.others = ClaimCore::OtherClaims(work.others);
+  const std::string uid = work.draft.claim.uid;
+  const auto hook = std::make_shared<RunningHook>(&core.store, core.deps.clock,
+                                                  std::move(work.draft), work.RunningBackend());
   absl::StatusOr<loader::PrepareResult> result;
   {
-    const auto registration = core.hooks.Add(hook, work.draft.claim.uid);
-    result = CallBackend(work, *hook, &began);
+    const auto registration = core.hooks.Add(hook, uid);
+    result = CallBackend(work, std::move(args), *hook, &began);
   }
-  if (!result.ok()) return Fail(work, hook->draft(), hook->saved(), began, result.status());
+  Record draft = hook->TakeDraft();
+  if (!result.ok()) return Fail(work, std::move(draft), hook->saved(), began, result.status());
 
-  Record record = Finished(work, hook->draft(), *std::move(result));
+  Record record = Finished(work, std::move(draft), *std::move(result));
   const absl::Status saved = core.store.Save(record);
   if (!saved.ok()) {
     // The rename may have happened although its fsync failed: what is there decides.

@@ -27,7 +27,7 @@ absl::Status CheckShareable(const PrepareWork& work) {
     several = true;
     who = absl::StrCat(consumer.resource, " \"", consumer.name, "\", which may be several pods");
   }
-  if (!several || work.results.empty() || !work.manifest.has_value() ||
+  if (!several || work.results.empty() || work.manifest == nullptr ||
       work.manifest->shared_claims) {
     return absl::OkStatus();
   }
@@ -210,7 +210,7 @@ Step AttemptPrepare(ClaimCore& core, Operation& operation) {
     return Step::Done(std::vector<PreparedDevice>());  // nothing of ours in it (PRP-02)
   }
 
-  absl::StatusOr<loader::Manifest> manifest = core.deps.backend->GetManifest();
+  auto manifest = core.deps.backend->GetManifest();
   if (manifest.ok()) work.manifest = *std::move(manifest);
   const absl::Status shareable = CheckShareable(work);
   if (!shareable.ok()) return Step::Done(Annotate(shareable, work.context));
@@ -218,7 +218,7 @@ Step AttemptPrepare(ClaimCore& core, Operation& operation) {
       work.old->allocation_digest == digest) {
     return AnswerAgain(work);
   }
-  if (!work.manifest.has_value()) {
+  if (work.manifest == nullptr) {
     return Step::Wait(
         absl::UnavailableError(absl::StrCat(
             work.context, ": the backend is not ready: ", manifest.status().message())),

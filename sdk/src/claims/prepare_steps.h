@@ -23,7 +23,7 @@ struct PrepareWork {
   Operation* operation;
   resource::ResourceClaim claim;
   std::vector<resource::AllocationResult> results;  // ours
-  std::optional<loader::Manifest> manifest;
+  std::shared_ptr<const loader::Manifest> manifest;
   std::optional<records::Record> old;  // the record there is
   bool keeps_old = false;              // its undo data goes to the backend, it is not undone first
   records::Record draft;               // what is to be recorded

@@ -53,10 +53,10 @@ absl::Status CallBackend(ClaimCore& core, const Record& record,
   const auto hook = std::make_shared<RunningHook>(&core.store, core.deps.clock, record);
   const auto registration = core.hooks.Add(hook, record.claim.uid);
   absl::Duration limit = kPrepareLimit;
-  const absl::StatusOr<loader::Manifest> manifest = core.deps.backend->GetManifest();
+  const auto manifest = core.deps.backend->GetManifest();
   if (manifest.ok()) {
-    limit = HookLimitOf(*manifest, "unprepare", kPrepareLimit);
-    core.WarnOfOlderBackend(record, *manifest, "Unprepare");
+    limit = HookLimitOf(**manifest, "unprepare", kPrepareLimit);
+    core.WarnOfOlderBackend(record, **manifest, "Unprepare");
   }
   return core.deps.backend->Unprepare(args, Call::WithTimeout(limit, stop));
 }

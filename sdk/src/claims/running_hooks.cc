@@ -37,6 +37,11 @@ void MergeConditions(Json& recorded, const Json& reported, absl::Time now) {
   }
 }
 
+absl::Status Ended() {
+  return absl::FailedPreconditionError(
+      "the hook has overrun, and its claim has gone on without it");
+}
+
 }  // namespace
 
 void MergeStatus(Json& recorded, const Json& status, absl::Time now) {
@@ -65,6 +70,7 @@ absl::Status RunningHook::SaveUndo(absl::string_view undo) {
     // Writes of one claim follow one another, without a lock held over the file system.
     const absl::MutexLock lock(&mutex_, absl::Condition(
                                             +[](bool* writing) { return !*writing; }, &writing_));
+    if (taken_) return Ended();
     writing_ = true;
     record = draft_;
   }
@@ -85,6 +91,7 @@ absl::Status RunningHook::SaveUndo(absl::string_view undo) {
 absl::Status RunningHook::UpdateDevice(absl::string_view pool, absl::string_view device,
                                        absl::string_view share_id, const Json& status) {
   const absl::MutexLock lock(&mutex_);
+  if (taken_) return Ended();
   for (records::RecordDevice& candidate : draft_.devices) {
     if (pool != candidate.pool || device != candidate.device) continue;
     if (share_id != candidate.share_id.value_or("")) continue;
@@ -104,6 +111,13 @@ void RunningHook::AddSharedFile(const std::string& name) {
 records::Record RunningHook::draft() const {
   const absl::MutexLock lock(&mutex_);
   return draft_;
+}
+
+records::Record RunningHook::TakeDraft() {
+  const absl::MutexLock lock(&mutex_, absl::Condition(
+                                          +[](bool* writing) { return !*writing; }, &writing_));
+  taken_ = true;
+  return std::move(draft_);
 }
 
 bool RunningHook::saved() const {

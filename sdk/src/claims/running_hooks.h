@@ -28,7 +28,7 @@ class RunningHook {
   RunningHook(records::RecordStore* store, Clock* clock, records::Record draft,
               std::string backend = "");
 
-  // Writes the draft with this undo data, durably.
+  // Writes the draft with this undo data, durably. This and the next: FailedPrecondition after TakeDraft.
   absl::Status SaveUndo(absl::string_view undo);
   // NotFound if the claim has no such device.
   absl::Status UpdateDevice(absl::string_view pool, absl::string_view device,
@@ -36,6 +36,8 @@ class RunningHook {
   void AddSharedFile(const std::string& name);
 
   records::Record draft() const;
+  // The draft for good, once no SaveUndo writes it: what a hook that overran reports later is of no claim any more.
+  records::Record TakeDraft();
   // True once a SaveUndo has reached the disk: there is a record file now.
   bool saved() const;
 
@@ -46,6 +48,7 @@ class RunningHook {
   mutable absl::Mutex mutex_;
   records::Record draft_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool taken_ ABSL_GUARDED_BY(mutex_) = false;
   bool saved_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -92,9 +92,9 @@ absl::Status BackendSupervisor::CreateBackend(const std::stop_token& stop) {
   call.stop = stop;
   DRA_RETURN_IF_ERROR(
       Annotate(backend_->Create(options_.backend_config, host_, call), "create backend"));
-  DRA_ASSIGN_OR_RETURN(const loader::Manifest manifest, backend_->GetManifest());
-  logger_.Info("backend created", {{"backend", manifest.name}, {"version", manifest.version}});
-  callbacks_.on_created(manifest);
+  DRA_ASSIGN_OR_RETURN(const auto manifest, backend_->GetManifest());
+  logger_.Info("backend created", {{"backend", manifest->name}, {"version", manifest->version}});
+  callbacks_.on_created(*manifest);
   const std::lock_guard<std::mutex> lock(mutex_);
   state_.created = true;
   ++health_wanted_;
@@ -195,8 +195,8 @@ void BackendSupervisor::RunHealth(const std::stop_token& stop) {
       number = health_wanted_;
       created = state_.created;
     }
-    const absl::StatusOr<loader::Manifest> manifest = backend_->GetManifest();
-    if (created && manifest.ok() && manifest->reports_health) {
+    const auto manifest = backend_->GetManifest();
+    if (created && manifest.ok() && (*manifest)->reports_health) {
       Call call;
       call.stop = stop;
       const absl::StatusOr<std::vector<loader::DeviceHealth>> health = backend_->Health(call);

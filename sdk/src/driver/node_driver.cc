@@ -142,11 +142,11 @@ class NodeDriverImpl final : public NodeDriver {
     if (backend_ == nullptr) {
       DRA_ASSIGN_OR_RETURN(backend_, loader::LoadBackend(library_));
     }
-    const absl::StatusOr<loader::Manifest> manifest = backend_->GetManifest();
-    if (inventory_ == nullptr) MakeInventory(manifest.ok() && manifest->never_tainted);
+    const auto manifest = backend_->GetManifest();
+    if (inventory_ == nullptr) MakeInventory(manifest.ok() && (*manifest)->never_tainted);
     if (claims_ == nullptr) DRA_RETURN_IF_ERROR(MakeClaims());
     if (server_ == nullptr)
-      DRA_RETURN_IF_ERROR(MakeServer(manifest.ok() && manifest->reports_health));
+      DRA_RETURN_IF_ERROR(MakeServer(manifest.ok() && (*manifest)->reports_health));
     DRA_RETURN_IF_ERROR(server_->Start());
     publisher_->Start();
     desk_->Poll();  // a drained node publishes nothing that was not drained
@@ -315,10 +315,10 @@ class NodeDriverImpl final : public NodeDriver {
   // Hands the newest snapshot on, whichever thread made it: discovery and health run side by side, and the older of two
   // pictures must not be delivered last. Nothing blocks under the lock. True if the inventory is known.
   bool Deliver() {
-    const absl::StatusOr<loader::Manifest> manifest = backend_->GetManifest();
+    const auto manifest = backend_->GetManifest();
     const absl::MutexLock lock(&deliver_mutex_);
     std::shared_ptr<const inventory::Snapshot> newest = inventory_->Get();
-    if (newest->known && manifest.ok() && manifest->reports_health) {
+    if (newest->known && manifest.ok() && (*manifest)->reports_health) {
       server_->SetHealth(KubeletHealth(*newest));
     }
     const bool known = newest->known;

@@ -103,20 +103,20 @@ absl::StatusOr<std::string> TryBackend(const DaemonConfig& config, const DriverC
   const Call call;
   DRA_RETURN_IF_ERROR(
       Annotate(backend->Create(DumpJson(driver.backend_config), nullptr, call), "create"));
-  const absl::StatusOr<loader::Manifest> manifest = backend->GetManifest();
+  const auto manifest = backend->GetManifest();
   const absl::StatusOr<loader::DiscoverResult> discovered =
       manifest.ok() ? backend->Discover(loader::ServerFields(), {}, call) : manifest.status();
   backend->Destroy();
   DRA_RETURN_IF_ERROR(manifest.status());
   DRA_RETURN_IF_ERROR(Annotate(discovered.status(), "discover"));
-  inventory::Inventory inventory({driver.name, config.node_name, manifest->never_tainted, ""},
+  inventory::Inventory inventory({driver.name, config.node_name, (*manifest)->never_tainted, ""},
                                  &clock, Logger());
   const std::shared_ptr<const inventory::Snapshot> snapshot =
       inventory.Update(*discovered, loader::ServerFields(), {});
   size_t devices = 0;
   for (const inventory::Pool& pool : snapshot->pools) devices += pool.devices.size();
   std::string text =
-      absl::StrCat(manifest->name, " ", manifest->version, ", ", devices, " devices");
+      absl::StrCat((*manifest)->name, " ", (*manifest)->version, ", ", devices, " devices");
   for (const inventory::Finding& finding : snapshot->findings) {
     absl::StrAppend(&text, "\n    ", finding.device, " ", finding.field, ": ", finding.problem,
                     "; ", finding.action);

@@ -119,8 +119,8 @@ Json DriverStatus(const DriverView& view) {
       {"lastError", view.backend.error},        {"restartReason", view.backend.restart_reason},
       {"discoveries", view.backend.discoveries}};
   if (view.manifest.ok()) {
-    backend["name"] = view.manifest->name;
-    backend["version"] = view.manifest->version;
+    backend["name"] = (*view.manifest)->name;
+    backend["version"] = (*view.manifest)->version;
   }
   return {{"name", view.name},
           {"backend", backend},

@@ -20,7 +20,7 @@ namespace dra::driver {
 struct DriverView {
   std::string name;
   loader::BackendDescription library;
-  absl::StatusOr<loader::Manifest> manifest;
+  absl::StatusOr<std::shared_ptr<const loader::Manifest>> manifest;
   BackendSupervisor::State backend;
   kubelet::RegistrationState registration;
   publisher::State published;

@@ -28,9 +28,6 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(
   auto server = std::unique_ptr<GrpcServer>(new GrpcServer());
   grpc::ServerBuilder builder;
   for (grpc::Service* service : services) builder.RegisterService(service);
-  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
   // No idle or age limit is set, and a client may ping as often as it likes: a kubelet's connection is for life.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   server->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(

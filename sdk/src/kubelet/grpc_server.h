@@ -16,8 +16,8 @@ namespace dra::kubelet {
 // A gRPC server that listens at nothing: connections are handed to it. Any thread.
 class GrpcServer {
  public:
-  // services outlive this. Sync services get a completion queue and at most two threads of their own, so they answer
-  // whatever the shared threads of callback services are stuck in.
+  // services outlive this. Callback services only: they share the process's two gRPC threads. A sync service would add
+  // threads that poll the same sockets and hand what they read over to those: a switch more in every call.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Create(
       const std::vector<grpc::Service*>& services);
   ~GrpcServer();

@@ -5,6 +5,15 @@
 #include "absl/strings/match.h"
 
 namespace dra::kubelet {
+namespace {
+
+grpc::ServerUnaryReactor* Answered(grpc::CallbackServerContext* context) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace
 
 RegistrationService::RegistrationService(std::string driver, std::string endpoint, Clock* clock,
                                          Logger logger, std::function<void()> on_status)
@@ -31,17 +40,19 @@ RegistrationFacts RegistrationService::Facts() const {
   return facts_;
 }
 
-grpc::Status RegistrationService::GetInfo(grpc::ServerContext*,
-                                          const pluginregistration::InfoRequest*,
-                                          pluginregistration::PluginInfo* response) {
-  absl::MutexLock lock(&mutex_);
-  facts_.last_get_info = clock_->Now();
-  *response = info_;
-  return grpc::Status::OK;
+grpc::ServerUnaryReactor* RegistrationService::GetInfo(grpc::CallbackServerContext* context,
+                                                       const pluginregistration::InfoRequest*,
+                                                       pluginregistration::PluginInfo* response) {
+  {
+    absl::MutexLock lock(&mutex_);
+    facts_.last_get_info = clock_->Now();
+    *response = info_;
+  }
+  return Answered(context);
 }
 
-grpc::Status RegistrationService::NotifyRegistrationStatus(
-    grpc::ServerContext*, const pluginregistration::RegistrationStatus* request,
+grpc::ServerUnaryReactor* RegistrationService::NotifyRegistrationStatus(
+    grpc::CallbackServerContext* context, const pluginregistration::RegistrationStatus* request,
     pluginregistration::RegistrationStatusResponse*) {
   const bool registered = request->plugin_registered();
   std::string error;
@@ -65,7 +76,7 @@ grpc::Status RegistrationService::NotifyRegistrationStatus(
                   {{"error", error}});
   }
   on_status_();
-  return grpc::Status::OK;
+  return Answered(context);
 }
 
 }  // namespace dra::kubelet

@@ -25,7 +25,7 @@ struct RegistrationFacts {
 };
 
 // The Registration service. It answers from memory under a lock that nothing else is done under. Any thread.
-class RegistrationService final : public pluginregistration::Registration::Service {
+class RegistrationService final : public pluginregistration::Registration::CallbackService {
  public:
   // on_status runs after each NotifyRegistrationStatus; it must return at once. clock outlives this.
   RegistrationService(std::string driver, std::string endpoint, Clock* clock, Logger logger,
@@ -36,11 +36,12 @@ class RegistrationService final : public pluginregistration::Registration::Servi
   void Forget();
   RegistrationFacts Facts() const;
 
-  grpc::Status GetInfo(grpc::ServerContext* context, const pluginregistration::InfoRequest* request,
-                       pluginregistration::PluginInfo* response) override;
+  grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context,
+                                    const pluginregistration::InfoRequest* request,
+                                    pluginregistration::PluginInfo* response) override;
   // Always OK: an error would not reach anybody.
-  grpc::Status NotifyRegistrationStatus(
-      grpc::ServerContext* context, const pluginregistration::RegistrationStatus* request,
+  grpc::ServerUnaryReactor* NotifyRegistrationStatus(
+      grpc::CallbackServerContext* context, const pluginregistration::RegistrationStatus* request,
       pluginregistration::RegistrationStatusResponse* response) override;
 
  private:

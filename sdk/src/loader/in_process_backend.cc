@@ -50,15 +50,16 @@ absl::StatusOr<std::unique_ptr<InProcessBackend>> InProcessBackend::Make(
 
 void InProcessBackend::SetManifest(Manifest manifest) {
   runner_.SetParallel(manifest.parallel);
+  auto shared = std::make_shared<const Manifest>(std::move(manifest));
   const std::lock_guard lock(mutex_);
-  manifest_ = std::move(manifest);
+  manifest_.swap(shared);
 }
 
 BackendDescription InProcessBackend::Description() const {
   return {library_.path, library_.api->abi_minor};
 }
 
-absl::StatusOr<Manifest> InProcessBackend::GetManifest() const {
+absl::StatusOr<std::shared_ptr<const Manifest>> InProcessBackend::GetManifest() const {
   const std::lock_guard lock(mutex_);
   return manifest_;
 }
@@ -84,7 +85,7 @@ HookSpec InProcessBackend::Spec(absl::string_view hook, HookMode mode, HostTable
   spec.limit = options_.hook_limit_override;
   if (spec.limit == absl::ZeroDuration()) {
     const std::lock_guard lock(mutex_);
-    spec.limit = manifest_.HookLimit(hook);
+    spec.limit = manifest_->HookLimit(hook);
   }
   return spec;
 }
@@ -232,8 +233,8 @@ absl::StatusOr<DiscoverResult> InProcessBackend::Discover(
 absl::Status InProcessBackend::ValidateConfig(const Json& parameters, absl::string_view source,
                                               const Call& call) {
   if (library_.api->validate_config == nullptr) {
-    DRA_ASSIGN_OR_RETURN(const Manifest manifest, GetManifest());
-    return CheckConfigKind(manifest, parameters);
+    DRA_ASSIGN_OR_RETURN(const std::shared_ptr<const Manifest> manifest, GetManifest());
+    return CheckConfigKind(*manifest, parameters);
   }
   DRA_ASSIGN_OR_RETURN(const Instance instance, CurrentInstance("validate_config"));
   Withheld withheld;

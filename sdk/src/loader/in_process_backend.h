@@ -28,7 +28,7 @@ class InProcessBackend final : public BackendHandle {
 
   BackendDescription Description() const override;
   absl::Status Create(absl::string_view config_json, HostServices* host, const Call& call) override;
-  absl::StatusOr<Manifest> GetManifest() const override;
+  absl::StatusOr<std::shared_ptr<const Manifest>> GetManifest() const override;
   void Destroy() override;
   absl::StatusOr<DiscoverResult> Discover(const ServerFields& fields,
                                           const std::vector<std::string>& held_devices,
@@ -70,9 +70,10 @@ class InProcessBackend final : public BackendHandle {
   const LoadOptions options_;
   HookRunner runner_;
   mutable std::mutex mutex_;
-  Manifest manifest_;                 // guarded by mutex_
-  std::optional<Instance> instance_;  // guarded by mutex_
-  bool changing_ = false;             // guarded by mutex_: create or destroy runs
+  std::shared_ptr<const Manifest> manifest_ =
+      std::make_shared<const Manifest>();  // guarded by mutex_
+  std::optional<Instance> instance_;       // guarded by mutex_
+  bool changing_ = false;                  // guarded by mutex_: create or destroy runs
 };
 
 }  // namespace dra::loader

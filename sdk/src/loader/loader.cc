@@ -41,14 +41,14 @@ BackendFile Judge(const std::string& directory, const std::string& file) {
     row.cause = std::string(handle.status().message());
     return row;
   }
-  const absl::StatusOr<Manifest> manifest = (*handle)->GetManifest();
+  const auto manifest = (*handle)->GetManifest();
   if (!manifest.ok()) {
     row.cause = std::string(manifest.status().message());
     return row;
   }
   row.state = BackendFile::State::kUsable;
-  row.name = manifest->name;
-  row.version = manifest->version;
+  row.name = (*manifest)->name;
+  row.version = (*manifest)->version;
   if (NameFromFile(file) != row.name) {
     row.cause = absl::StrCat("declares the name \"", row.name, "\": the file should be called ",
                              kFilePrefix, row.name, kFileSuffix);

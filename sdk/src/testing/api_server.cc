@@ -50,9 +50,19 @@ std::string VerbOf(const httplib::Request& request, const ApiRoute& route) {
   return Flag(request, "watch") ? "watch" : "list";
 }
 
+// As the API server does, only large answers are compressed (defaultGzipThresholdBytes of k8s.io/apiserver's
+// responsewriters); the library would compress every one that it holds as a string.
 void SendJson(httplib::Response& response, int code, const Json& body) {
+  constexpr size_t kCompressedFrom = size_t{128} << 10;
   response.status = code;
-  response.set_content(DumpJson(body) + "\n", kJsonType);
+  std::string text = DumpJson(body) + "\n";
+  if (text.size() >= kCompressedFrom) return response.set_content(std::move(text), kJsonType);
+  const size_t size = text.size();
+  response.set_content_provider(
+      size, kJsonType,
+      [text = std::move(text)](size_t offset, size_t length, httplib::DataSink& sink) {
+        return sink.write(text.data() + offset, length);
+      });
 }
 
 int SendStatus(httplib::Response& response, const absl::Status& status) {

@@ -50,7 +50,7 @@ TEST(Inv03, TheIndexIsDeclaredVolatile) {
   const auto manifest = fake.backend().GetManifest();
   ASSERT_TRUE(manifest.ok());
   std::set<std::string> volatile_names;
-  for (const auto& attribute : manifest->attributes) {
+  for (const auto& attribute : (*manifest)->attributes) {
     if (attribute.is_volatile) volatile_names.insert(attribute.name);
   }
   EXPECT_THAT(volatile_names, UnorderedElementsAre("index"));

@@ -209,7 +209,8 @@ class BackendHandle {
   virtual absl::Status Create(absl::string_view config_json, HostServices* host,
                               const Call& call) = 0;
   // Known before create where the library can say it; FailedPrecondition before the first successful Create.
-  virtual absl::StatusOr<Manifest> GetManifest() const = 0;
+  // Never null; shared, because every claim looks at it.
+  virtual absl::StatusOr<std::shared_ptr<const Manifest>> GetManifest() const = 0;
   virtual void Destroy() = 0;
 
   virtual absl::StatusOr<DiscoverResult> Discover(const ServerFields& fields,
