@@ -18,32 +18,18 @@ using records::Record;
 
 constexpr absl::Duration kLockedReadLimit = absl::Seconds(5);  // the claim's lock is held meanwhile
 
-absl::StatusOr<Record> Prepared(ClaimCore& core, RunningHook& hook,
-                                const std::vector<std::string>& keys,
-                                const loader::Manifest& manifest, const Call& call) {
-  Record record = hook.draft();
+// `record`: as it was before. The hook ends at its own limit.
+absl::StatusOr<loader::PrepareResult> AskBackend(ClaimCore& core, const Record& record,
+                                                 const std::vector<std::string>& keys,
+                                                 const Call& call) {
   loader::PrepareArgs args = PrepareArguments(record);
   DRA_ASSIGN_OR_RETURN(args.others, core.OthersOn(args.claim.uid, keys));
-  absl::StatusOr<loader::PrepareResult> result =
-      core.deps.backend->Prepare(args, call);  // ends at the hook's own limit
-  if (!result.ok()) return result.status();
-  if (result->devices.size() != record.devices.size()) {
-    return absl::InternalError(absl::StrCat("the backend answered ", result->devices.size(), " of ",
+  DRA_ASSIGN_OR_RETURN(loader::PrepareResult result, core.deps.backend->Prepare(args, call));
+  if (result.devices.size() != record.devices.size()) {
+    return absl::InternalError(absl::StrCat("the backend answered ", result.devices.size(), " of ",
                                             record.devices.size(), " devices"));
   }
-  record = hook.draft();
-  record.phase = Phase::kPrepared;
-  record.since = core.deps.clock->Now();
-  record.last_error.clear();
-  record.backend = absl::StrCat(manifest.name, " ", manifest.version);
-  record.claim_edits = std::move(result->claim_edits);
-  if (result->has_undo) record.undo = std::move(result->undo);
-  record.has_undo = result->has_undo || !record.undo.empty();
-  for (size_t i = 0; i < record.devices.size(); ++i) {
-    record.devices[i].edits = std::move(result->devices[i].edits);
-    MergeStatus(record.devices[i].status, result->devices[i].status, record.since);
-  }
-  return record;
+  return result;
 }
 
 // Keeps the record as one that is still to be prepared, with the reason.
@@ -88,29 +74,33 @@ bool PrepareClaimAgain(ClaimCore& core, const std::string& claim_uid, const Call
   const auto manifest = core.deps.backend->GetManifest();
   if (!manifest.ok()) return false;
 
-  const auto hook = std::make_shared<RunningHook>(&core.store, core.deps.clock, record);
-  absl::StatusOr<Record> prepared;
+  const std::string backend = absl::StrCat((*manifest)->name, " ", (*manifest)->version);
+  const auto hook = std::make_shared<RunningHook>(&core.store, core.deps.clock, record, backend);
+  absl::StatusOr<loader::PrepareResult> result;
   {
     const auto registration = core.hooks.Add(hook, claim_uid);
-    prepared = Prepared(core, *hook, keys, **manifest, call);
+    result = AskBackend(core, record, keys, call);
   }
-  if (!prepared.ok()) {
-    Keep(core, hook->draft(), prepared.status());
+  Record draft = hook->TakeDraft();
+  if (!result.ok()) {
+    Keep(core, std::move(draft), result.status());
     return false;
   }
-  const absl::Status saved = core.store.Save(*prepared);
+  const Record prepared =
+      PreparedRecord(draft, *std::move(result), backend, core.deps.clock->Now());
+  const absl::Status saved = core.store.Save(prepared);
   if (!saved.ok()) {
-    Keep(core, hook->draft(), Annotate(saved, "write the record"));
+    Keep(core, std::move(draft), Annotate(saved, "write the record"));
     return false;
   }
-  core.table.Put(*prepared);
-  const absl::Status written = core.EnsureCdi(*prepared, /*may_match=*/false).status();
+  core.table.Put(prepared);
+  const absl::Status written = core.EnsureCdi(prepared, /*may_match=*/false).status();
   if (!written.ok()) {
     // The record is right; the file is tried again whenever files are restored, and by every prepare.
     core.deps.logger.Error("the CDI file of a claim that was prepared again could not be written",
                            {{"claim_uid", claim_uid}, {"error", written.ToString()}});
   }
-  core.SubmitStatus(*prepared);
+  core.SubmitStatus(prepared);
   core.deps.logger.Info("claim prepared again, as the backend asked",
                         {{"driver", core.options.driver_name},
                          {"claim", absl::StrCat(identity.namespace_name, "/", identity.name)},

@@ -50,23 +50,6 @@ absl::StatusOr<loader::PrepareResult> CallBackend(PrepareWork& work, loader::Pre
                                           " and does not declare that it injects nothing"));
 }
 
-Record Finished(const PrepareWork& work, Record draft, loader::PrepareResult result) {
-  const absl::Time now = work.core->deps.clock->Now();
-  draft.phase = Phase::kPrepared;
-  draft.since = now;
-  draft.claim_edits = std::move(result.claim_edits);
-  if (result.has_undo) {
-    draft.undo = std::move(result.undo);
-    draft.has_undo = true;
-    draft.backend = work.RunningBackend();
-  }
-  for (size_t i = 0; i < draft.devices.size(); ++i) {
-    draft.devices[i].edits = std::move(result.devices[i].edits);
-    MergeStatus(draft.devices[i].status, result.devices[i].status, now);
-  }
-  return draft;
-}
-
 // Brings the node back to where it was, and makes the answer: the first error, the undo's as a note (PRP-08).
 Step Fail(PrepareWork& work, Record draft, bool on_disk, bool began, absl::Status error) {
   ClaimCore& core = *work.core;
@@ -113,6 +96,25 @@ loader::PrepareArgs PrepareArguments(const Record& draft) {
   return args;
 }
 
+Record PreparedRecord(Record draft, loader::PrepareResult result, const std::string& backend,
+                      absl::Time now) {
+  draft.phase = Phase::kPrepared;
+  draft.since = now;
+  draft.last_error.clear();
+  draft.claim_edits = std::move(result.claim_edits);
+  // Undo data that the hook did not give anew stays that of the backend that wrote it.
+  if (result.has_undo || !draft.has_undo) draft.backend = backend;
+  if (result.has_undo) {
+    draft.undo = std::move(result.undo);
+    draft.has_undo = true;
+  }
+  for (size_t i = 0; i < draft.devices.size(); ++i) {
+    draft.devices[i].edits = std::move(result.devices[i].edits);
+    MergeStatus(draft.devices[i].status, result.devices[i].status, now);
+  }
+  return draft;
+}
+
 Step RunBackend(PrepareWork& work) {
   ClaimCore& core = *work.core;
   bool began = false;
@@ -131,7 +133,8 @@ Step RunBackend(PrepareWork& work) {
   Record draft = hook->TakeDraft();
   if (!result.ok()) return Fail(work, std::move(draft), hook->saved(), began, result.status());
 
-  Record record = Finished(work, std::move(draft), *std::move(result));
+  Record record = PreparedRecord(std::move(draft), *std::move(result), work.RunningBackend(),
+                                 core.deps.clock->Now());
   const absl::Status saved = core.store.Save(record);
   if (!saved.ok()) {
     // The rename may have happened although its fsync failed: what is there decides.

@@ -46,6 +46,11 @@ absl::Status BuildDraft(PrepareWork& work);
 // What the prepare hook gets of a record: all but the other claims on its hardware.
 loader::PrepareArgs PrepareArguments(const records::Record& record);
 
+// What is recorded of a hook that succeeded: `draft` with its result, prepared by `backend` ("<name> <version>"). As many
+// results as devices.
+records::Record PreparedRecord(records::Record draft, loader::PrepareResult result,
+                               const std::string& backend, absl::Time now);
+
 // Locks and holds are taken: backend, record, CDI file, answer, or all of it undone.
 Step RunBackend(PrepareWork& work);
 
