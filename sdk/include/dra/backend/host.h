@@ -112,14 +112,10 @@ class Host {
   // nullopt if there is no such note.
   std::optional<std::string> NoteGet(const std::string& identity, const std::string& key) const {
     Need(DRA_HAS(host_, dra_host, note_get) && host_->note_get, "note_get");
-    try {
-      return Text([&](const dra_text_sink* sink, dra_error* err) {
-        return host_->note_get(host_->ctx, ToStr(identity), ToStr(key), sink, err);
-      });
-    } catch (const BackendError& error) {
-      if (error.code() == DRA_NOT_FOUND) return std::nullopt;
-      throw;
-    }
+    // Most looks find nothing, and an exception for each would be the dearest part of a hook.
+    return TextUnlessNotFound([&](const dra_text_sink* sink, dra_error* err) {
+      return host_->note_get(host_->ctx, ToStr(identity), ToStr(key), sink, err);
+    });
   }
   void NotePut(const std::string& identity, const std::string& key,
                const std::string& value) const {
@@ -198,15 +194,31 @@ class Host {
     const dra_code code = function(&err);
     if (code != DRA_OK) throw BackendError(code, err.message);
   }
-  template <typename Function>
-  static std::string Text(Function&& function) {
-    std::string text;
+  static dra_text_sink SinkInto(std::string& text) {
     dra_text_sink sink = {};
     sink.struct_size = sizeof(sink);
     sink.ctx = &text;
     sink.set = [](void* ctx, dra_str value) noexcept {
       *static_cast<std::string*>(ctx) = FromStr(value);
     };
+    return sink;
+  }
+  template <typename Function>
+  static std::optional<std::string> TextUnlessNotFound(Function&& function) {
+    std::string text;
+    const dra_text_sink sink = SinkInto(text);
+    bool found = true;
+    Run([&](dra_error* err) {
+      const dra_code code = function(&sink, err);
+      found = code != DRA_NOT_FOUND;
+      return found ? code : DRA_OK;
+    });
+    return found ? std::optional<std::string>(std::move(text)) : std::nullopt;
+  }
+  template <typename Function>
+  static std::string Text(Function&& function) {
+    std::string text;
+    const dra_text_sink sink = SinkInto(text);
     Run([&](dra_error* err) { return function(&sink, err); });
     return text;
   }
