@@ -93,6 +93,9 @@ absl::Status MeasureOwnShare(Bench& bench) {
                       OwnShare(series, 0.5, true), "ms", kOwnShareMs,
                       "p50 of prepare - p50 of the bare GET - p50 of the durable write; gRPC and "
                       "the HTTP client count as the driver's");
+    figures.Add("own share", "the same without a gRPC round trip: p50",
+                OwnShare(series, 0.5, true) - Median(series.info), "ms",
+                "p50 of GetInfo taken off as well: two threads woken on an idle machine, and gRPC");
     figures.Add("own share", "driver's own share of prepare: p10", OwnShare(series, kQuiet, true),
                 "ms", "the same in quiet moments: what a busy machine adds is mostly left out");
     figures.Add("own share", "unprepare, in turn with the floor: p50", Median(series.unprepare),
