@@ -1,7 +1,9 @@
 // What an operator does, on real sockets: the daemon and the built program's commands beside it.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <cstdio>
@@ -143,6 +145,32 @@ TEST_F(OperatorLine, AFaultThatAsksForEvidenceIsClearedByTheOperatorOnly) {
   EXPECT_TRUE(WaitForTaints(kSickKey, 0));
   StopDaemon();
   StartNode();
+  EXPECT_EQ(Tainted(Devices(), kSickKey), 0u);
+}
+
+TEST_F(OperatorLine, AClearFaultIsDoneAgainAfterACrashBeforeItsFileWasRemoved) {
+  const std::string requests =
+      directory_.Path(absl::StrCat("kubelet/plugins/", kDriver, "/requests"));
+  const std::string request = R"({"device": "gpu-2", "evidence": "reset", "by": "ops"})";
+  const auto is_gone = [&](const std::string& name) {
+    return absl::IsNotFound(fs_.Stat(JoinPath(requests, name)).status());
+  };
+  StartNode();
+  Sick("gpu-2", "reset");
+  ASSERT_TRUE(WaitForTaints(kSickKey, 1));
+  Control(Json::object());
+  ASSERT_TRUE(fs_.CreateFile(JoinPath(requests, "clear-fault-1.json"), request, 0600, false).ok());
+  ASSERT_TRUE(WaitForTaints(kSickKey, 0));
+  ASSERT_TRUE(WaitUntil([&] { return is_gone("taken-clear-fault-1.json"); }));
+  StopDaemon();
+  // As it was between the note and the removal, a while ago.
+  const std::string taken = JoinPath(requests, "taken-clear-fault-1.json");
+  ASSERT_TRUE(fs_.CreateFile(taken, request, 0600, false).ok());
+  const timespec then[2] = {{1, 0}, {1, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, taken.c_str(), then, 0), 0);
+  StartNode();
+  ASSERT_TRUE(WaitUntil([&] { return is_gone("taken-clear-fault-1.json"); }));
+  EXPECT_TRUE(is_gone("refused")) << "it was answered as if nothing had been done";
   EXPECT_EQ(Tainted(Devices(), kSickKey), 0u);
 }
 

@@ -84,6 +84,21 @@ TEST_F(Hlt01Restart, AStoredFaultThatAsksForEvidenceOutlivesAHealthyReport) {
   EXPECT_TRUE(inventory_.Faults().empty());
 }
 
+TEST_F(Hlt01Restart, EvidenceThatEndedTheFaultAlreadyIsTakenAgain) {
+  // The process died after the note was written and before the request was removed.
+  Fault over = Stored("A", "reset");
+  over.sick = false;
+  over.evidence = {"reset", "ops", clock_.now};
+  inventory_.Restore({over});
+  inventory_.Update(Found({Item("d0", "A")}), AllKept(), {});
+  const auto again = inventory_.ClearFault("n1", "d0", {"reset", "ops", clock_.now});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_FALSE(again->sick);
+  EXPECT_TRUE(inventory_.TakeFaultChanges().empty());
+  for (const Evidence& other : {Evidence{"replug", "ops"}, Evidence{"reset", "somebody"}})
+    EXPECT_TRUE(absl::IsFailedPrecondition(inventory_.ClearFault("n1", "d0", other).status()));
+}
+
 TEST_F(Faults, TheBackendsOwnEvidenceEndsAFault) {
   EXPECT_TRUE(Report(HealthState::kUnhealthy, "reset"));
   EXPECT_TRUE(Report(HealthState::kHealthy));

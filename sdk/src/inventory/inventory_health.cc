@@ -141,6 +141,11 @@ absl::StatusOr<Fault> Inventory::ClearFault(absl::string_view pool, absl::string
   }
   Entry& entry = found->second;
   if (!entry.fault.sick()) {
+    // A request that is repeated because nobody knows that it was done, as after a crash: it was.
+    const Fault over = NamedFault(entry);
+    const bool repeated = !evidence.text.empty() && over.evidence.text == evidence.text &&
+                          over.evidence.by == evidence.by;
+    if (repeated) return over;
     return absl::FailedPreconditionError(absl::StrCat(name, " has no fault that could be cleared"));
   }
   entry.fault.Clear(evidence, state_->Now());

@@ -113,8 +113,8 @@ class Inventory {
   // The devices that are sick now.
   std::vector<Fault> Faults() const;
   // Takes evidence that the device's fault has gone. It ends now, unless the last report says that the device is sick:
-  // then with the first healthy one. `pool` is the full name. Returns the fault as it is then. Errors: Unavailable
-  // before the first discovery, NotFound, FailedPrecondition if there is no fault.
+  // then with the first healthy one. `pool` is the full name. Returns the fault as it is then; evidence that ended it may
+  // be given again. Errors: Unavailable before the first discovery, NotFound, FailedPrecondition if there is no fault.
   absl::StatusOr<Fault> ClearFault(absl::string_view pool, absl::string_view device,
                                    const Evidence& evidence);
   // Puts the drain taint on every device, since then, or takes it away.
