@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
+#include <memory>
 
+#include "dra/loader/uncreated_backend.h"
 #include "test/claims/claims_rig.h"
 
 namespace dra::claims {
@@ -146,6 +149,34 @@ TEST(FullDisk, DoesNotKeepAClaimFromBeingReleased) {
   EXPECT_TRUE(rig.Unprepare("U1").ok());
   rig.fs_.ClearFaults();
   EXPECT_THAT(rig.Leftovers(), IsEmpty());
+}
+
+// A kubelet's Unprepare may come before the backend's create: it waits instead of costing the pod a retry.
+TEST(Uncreated, AnUnprepareWaitsForTheBackendsCreate) {
+  ClaimsRig rig;
+  rig.Allocate("U1", {Result("d0")});
+  ASSERT_TRUE(rig.Prepare("U1").ok());
+  const auto asked = std::make_shared<std::atomic<int>>(0);
+  rig.backend_.OnUnprepare([asked](const loader::UnprepareArgs&, const Call&) {
+    if (++*asked > 2) return absl::OkStatus();
+    return loader::MarkUncreated(absl::FailedPreconditionError("the backend is not created"));
+  });
+  EXPECT_EQ(rig.Unprepare("U1"), absl::OkStatus());
+  EXPECT_EQ(*asked, 3);
+  EXPECT_THAT(rig.manager_->HeldDevices(), IsEmpty());
+}
+
+TEST(Uncreated, ARefusalOfTheBackendItselfIsAnErrorAtOnce) {
+  ClaimsRig rig;
+  rig.Allocate("U1", {Result("d0")});
+  ASSERT_TRUE(rig.Prepare("U1").ok());
+  const auto asked = std::make_shared<std::atomic<int>>(0);
+  rig.backend_.OnUnprepare([asked](const loader::UnprepareArgs&, const Call&) {
+    ++*asked;
+    return absl::FailedPreconditionError("refused");
+  });
+  EXPECT_FALSE(rig.Unprepare("U1").ok());
+  EXPECT_EQ(*asked, 1);
 }
 
 }  // namespace

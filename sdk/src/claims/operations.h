@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "claims/pending_answer.h"
 #include "claims/timer_queue.h"
+#include "dra/base/clock.h"
 #include "dra/base/thread_pool.h"
 #include "dra/resource/claim.h"
 
@@ -31,7 +32,8 @@ struct Operation {
   std::optional<resource::ResourceClaim> fresh;  // read just now; empty: read it (again) first
   std::string digest;  // of the allocation to prepare, as first read; does not change
   int failures = 0;    // attempts that failed for a passing reason
-  std::function<bool()> still_blocked;  // cheap look whether another attempt is worth it
+  std::optional<MonotonicTime> uncreated_since;  // an unprepare that waits for the backend's create
+  std::function<bool()> still_blocked;           // cheap look whether another attempt is worth it
   absl::Status blocked;
   absl::Duration retry_after;
   std::vector<std::string>

@@ -1,5 +1,6 @@
 #include "claims/unprepare_steps.h"
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "claims/road_back.h"
 #include "dra/base/status.h"
+#include "dra/loader/uncreated_backend.h"
 
 namespace dra::claims {
 namespace {
@@ -20,6 +22,15 @@ absl::Status ForgetUnknown(ClaimCore& core, records::OperationLock& lock,
   if (keys.empty()) return absl::OkStatus();
   DRA_RETURN_IF_ERROR(lock.LockKeys(keys, call));
   return core.ledger.Remove(claim.uid, keys);
+}
+
+// A failed unprepare costs the pod a retry of the kubelet's, so one that comes before the backend's create waits for it,
+// but not past what a call has (design 3.4): a backend that is never created is an error.
+bool MayWaitForCreate(Operation& operation) {
+  constexpr std::chrono::seconds kCreatePatience(30);
+  const MonotonicTime now = std::chrono::steady_clock::now();
+  if (!operation.uncreated_since.has_value()) operation.uncreated_since = now;
+  return !operation.stop.stop_requested() && now - *operation.uncreated_since < kCreatePatience;
 }
 
 }  // namespace
@@ -66,8 +77,11 @@ Step AttemptUnprepare(ClaimCore& core, Operation& operation) {
   road.call_backend = BackendMayHaveBegun(known);
   const absl::Status undone =
       WalkBack(core, std::move(known), keys, road, operation.stop.get_token());
-  if (!undone.ok()) return Step::Done(Annotate(undone, context));
-  return Step::Done(std::vector<PreparedDevice>());
+  if (undone.ok()) return Step::Done(std::vector<PreparedDevice>());
+  if (loader::IsUncreated(undone) && MayWaitForCreate(operation)) {
+    return Step::Wait(Annotate(undone, context), Backoff(operation.failures++));
+  }
+  return Step::Done(Annotate(undone, context));
 }
 
 }  // namespace dra::claims

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "dra/base/logger.h"
 #include "dra/base/status.h"
+#include "dra/loader/uncreated_backend.h"
 #include "loader/collectors.h"
 #include "loader/hook_args.h"
 #include "loader/keep_forever.h"
@@ -68,8 +69,8 @@ absl::StatusOr<InProcessBackend::Instance> InProcessBackend::CurrentInstance(
     absl::string_view hook) const {
   const std::lock_guard lock(mutex_);
   if (!instance_ || changing_) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("backend ", library_.path, ": hook ", hook, ": the backend is not created"));
+    return MarkUncreated(absl::FailedPreconditionError(
+        absl::StrCat("backend ", library_.path, ": hook ", hook, ": the backend is not created")));
   }
   return *instance_;
 }
