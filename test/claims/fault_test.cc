@@ -166,6 +166,18 @@ TEST(Uncreated, AnUnprepareWaitsForTheBackendsCreate) {
   EXPECT_THAT(rig.manager_->HeldDevices(), IsEmpty());
 }
 
+TEST(Uncreated, APrepareWaitsForTheBackendsCreateToo) {
+  ClaimsRig rig;
+  rig.Allocate("U1", {Result("d0")});
+  const auto asked = std::make_shared<std::atomic<int>>(0);
+  rig.backend_.OnPrepare([asked](const loader::PrepareArgs& args,
+                                 const Call&) -> absl::StatusOr<loader::PrepareResult> {
+    if (++*asked > 2) return FakeBackend::Plain(args);
+    return loader::MarkUncreated(absl::FailedPreconditionError("the backend is not created"));
+  });
+  EXPECT_TRUE(rig.Prepare("U1").ok());
+  EXPECT_EQ(*asked, 3);
+}
 TEST(Uncreated, ARefusalOfTheBackendItselfIsAnErrorAtOnce) {
   ClaimsRig rig;
   rig.Allocate("U1", {Result("d0")});

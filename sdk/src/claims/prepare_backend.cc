@@ -5,6 +5,7 @@
 #include "claims/prepare_steps.h"
 #include "claims/road_back.h"
 #include "dra/base/status.h"
+#include "dra/loader/uncreated_backend.h"
 
 namespace dra::claims {
 namespace {
@@ -79,7 +80,8 @@ Step Fail(PrepareWork& work, Record draft, bool on_disk, bool began, absl::Statu
   }
   core.on_released();
   // A backend that says "not now" is asked again while somebody waits: the kubelet itself comes back after a minute.
-  if (absl::IsUnavailable(error) && !began) {
+  // One that is being created, or created anew, will be there in a moment.
+  if ((absl::IsUnavailable(error) || loader::IsUncreated(error)) && !began) {
     return Step::Wait(Annotate(error, work.context), Backoff(work.operation->failures++));
   }
   return Step::Done(Annotate(error, work.context));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "dra/loader/uncreated_backend.h"
 
 namespace dra::loader {
 namespace {
@@ -170,8 +171,8 @@ absl::Status HookRunner::Run(const HookSpec& spec, const Call& call,
   std::unique_lock lock(core.mutex);
   for (;;) {
     if (spec.host != core.host && spec.mode != HookMode::kQuiet) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(what, ": the backend instance was destroyed"));
+      return MarkUncreated(absl::FailedPreconditionError(
+          absl::StrCat(what, ": the backend instance was destroyed")));
     }
     if (call.stop.stop_requested())
       return absl::CancelledError(absl::StrCat(what, ": cancelled before it started"));
