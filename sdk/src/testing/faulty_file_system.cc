@@ -8,48 +8,13 @@
 namespace dra::testing {
 namespace {
 
-absl::Status StatusOf(const absl::Status& status) { return status; }
-template <typename T>
-absl::Status StatusOf(const absl::StatusOr<T>& result) {
-  return result.status();
-}
-
-bool Matches(const FileMatcher& matcher, FileOperation operation, absl::string_view path,
-             absl::string_view to) {
-  if (matcher.operation.has_value() && *matcher.operation != operation) return false;
-  return absl::StrContains(path, matcher.path_contains) ||
-         (!to.empty() && absl::StrContains(to, matcher.path_contains));
+bool Matches(const FileMatcher& matcher, const FileCall& call) {
+  if (matcher.operation.has_value() && *matcher.operation != call.operation) return false;
+  return absl::StrContains(call.path, matcher.path_contains) ||
+         (!call.to.empty() && absl::StrContains(call.to, matcher.path_contains));
 }
 
 }  // namespace
-
-std::string ToString(FileOperation operation) {
-  switch (operation) {
-    case FileOperation::kReadFile:
-      return "ReadFile";
-    case FileOperation::kCreateFile:
-      return "CreateFile";
-    case FileOperation::kRename:
-      return "Rename";
-    case FileOperation::kRemove:
-      return "Remove";
-    case FileOperation::kRemoveDirectory:
-      return "RemoveDirectory";
-    case FileOperation::kMakeDirectory:
-      return "MakeDirectory";
-    case FileOperation::kList:
-      return "List";
-    case FileOperation::kSyncDirectory:
-      return "SyncDirectory";
-    case FileOperation::kStat:
-      return "Stat";
-    case FileOperation::kReadLink:
-      return "ReadLink";
-  }
-  return "?";
-}
-
-FaultyFileSystem::FaultyFileSystem(FileSystem* base) : base_(base) {}
 
 void FaultyFileSystem::FailNth(int n, const FileMatcher& matcher, int error_number) {
   absl::MutexLock lock(&mutex_);
@@ -87,7 +52,7 @@ int FaultyFileSystem::Count(const FileMatcher& matcher) const {
   absl::MutexLock lock(&mutex_);
   int matching = 0;
   for (const FileOperationRecord& record : log_) {
-    if (Matches(matcher, record.operation, record.path, record.to)) ++matching;
+    if (Matches(matcher, {record.operation, record.path, record.to})) ++matching;
   }
   return matching;
 }
@@ -103,19 +68,18 @@ std::vector<FileOperationRecord> FaultyFileSystem::Log() const {
   return log_;
 }
 
-FaultyFileSystem::Verdict FaultyFileSystem::Begin(FileOperation operation, absl::string_view path,
-                                                  absl::string_view to, bool sync) {
+FaultyFileSystem::Verdict FaultyFileSystem::Begin(const FileCall& call) {
   absl::MutexLock lock(&mutex_);
   Verdict verdict;
   verdict.number = ++count_;
-  const std::string what = absl::StrCat(ToString(operation), " ", path);
+  const std::string what = absl::StrCat(ToString(call.operation), " ", call.path);
   if (stop_at_ > 0 && count_ >= stop_at_) {
     verdict.failure = absl::AbortedError(absl::StrCat(what, ": stopped at operation ", stop_at_));
     verdict.stop = count_ == stop_at_ ? stop_ : Stop::kBefore;
   } else {
     for (size_t i = 0; i < faults_.size(); ++i) {
       Fault& fault = faults_[i];
-      if (!Matches(fault.matcher, operation, path, to)) continue;
+      if (!Matches(fault.matcher, call)) continue;
       if (fault.remaining > 1) {
         --fault.remaining;
         continue;
@@ -125,8 +89,8 @@ FaultyFileSystem::Verdict FaultyFileSystem::Begin(FileOperation operation, absl:
       break;
     }
   }
-  log_.push_back(
-      {verdict.number, operation, std::string(path), std::string(to), sync, verdict.failure});
+  log_.push_back({verdict.number, call.operation, std::string(call.path), std::string(call.to),
+                  call.sync, verdict.failure});
   return verdict;
 }
 
@@ -140,85 +104,22 @@ void FaultyFileSystem::End(int number, const absl::Status& result) {
   }
 }
 
-template <typename Result, typename Function>
-Result FaultyFileSystem::Run(FileOperation operation, absl::string_view path, absl::string_view to,
-                             Function function) {
-  const Verdict verdict = Begin(operation, path, to, false);
+absl::Status FaultyFileSystem::Pass(const FileCall& call,
+                                    absl::FunctionRef<absl::Status()> carry_out) {
+  const Verdict verdict = Begin(call);
   if (verdict.stop == Stop::kAfter) {
-    (void)function();
+    (void)carry_out();
+    return verdict.failure;
+  }
+  if (verdict.stop == Stop::kTorn && call.operation == FileOperation::kCreateFile) {
+    const absl::string_view half = call.contents.substr(0, call.contents.size() / 2);
+    (void)base().CreateFile(call.path, half, call.mode, false);
     return verdict.failure;
   }
   if (!verdict.failure.ok()) return verdict.failure;
-  Result result = function();
-  End(verdict.number, StatusOf(result));
-  return result;
-}
-
-absl::StatusOr<std::string> FaultyFileSystem::ReadFile(absl::string_view path, uint64_t max_bytes) {
-  return Run<absl::StatusOr<std::string>>(FileOperation::kReadFile, path, "",
-                                          [&] { return base_->ReadFile(path, max_bytes); });
-}
-
-absl::StatusOr<std::string> FaultyFileSystem::ReadOwnFile(absl::string_view path,
-                                                          uint64_t max_bytes) {
-  return Run<absl::StatusOr<std::string>>(FileOperation::kReadFile, path, "",
-                                          [&] { return base_->ReadOwnFile(path, max_bytes); });
-}
-
-absl::Status FaultyFileSystem::CreateFile(absl::string_view path, absl::string_view contents,
-                                          uint32_t mode, bool sync) {
-  const Verdict verdict = Begin(FileOperation::kCreateFile, path, "", sync);
-  if (verdict.stop == Stop::kTorn) {
-    (void)base_->CreateFile(path, contents.substr(0, contents.size() / 2), mode, false);
-    return verdict.failure;
-  }
-  if (verdict.stop == Stop::kAfter) {
-    (void)base_->CreateFile(path, contents, mode, sync);
-    return verdict.failure;
-  }
-  if (!verdict.failure.ok()) return verdict.failure;
-  const absl::Status result = base_->CreateFile(path, contents, mode, sync);
+  absl::Status result = carry_out();
   End(verdict.number, result);
   return result;
-}
-
-absl::Status FaultyFileSystem::Rename(absl::string_view from, absl::string_view to) {
-  return Run<absl::Status>(FileOperation::kRename, from, to,
-                           [&] { return base_->Rename(from, to); });
-}
-
-absl::Status FaultyFileSystem::Remove(absl::string_view path) {
-  return Run<absl::Status>(FileOperation::kRemove, path, "", [&] { return base_->Remove(path); });
-}
-
-absl::Status FaultyFileSystem::RemoveDirectory(absl::string_view path) {
-  return Run<absl::Status>(FileOperation::kRemoveDirectory, path, "",
-                           [&] { return base_->RemoveDirectory(path); });
-}
-
-absl::Status FaultyFileSystem::MakeDirectory(absl::string_view path, uint32_t mode) {
-  return Run<absl::Status>(FileOperation::kMakeDirectory, path, "",
-                           [&] { return base_->MakeDirectory(path, mode); });
-}
-
-absl::StatusOr<std::vector<std::string>> FaultyFileSystem::List(absl::string_view path) {
-  return Run<absl::StatusOr<std::vector<std::string>>>(FileOperation::kList, path, "",
-                                                       [&] { return base_->List(path); });
-}
-
-absl::Status FaultyFileSystem::SyncDirectory(absl::string_view path) {
-  return Run<absl::Status>(FileOperation::kSyncDirectory, path, "",
-                           [&] { return base_->SyncDirectory(path); });
-}
-
-absl::StatusOr<FileInfo> FaultyFileSystem::Stat(absl::string_view path, bool follow) {
-  return Run<absl::StatusOr<FileInfo>>(FileOperation::kStat, path, "",
-                                       [&] { return base_->Stat(path, follow); });
-}
-
-absl::StatusOr<std::string> FaultyFileSystem::ReadLink(absl::string_view path) {
-  return Run<absl::StatusOr<std::string>>(FileOperation::kReadLink, path, "",
-                                          [&] { return base_->ReadLink(path); });
 }
 
 }  // namespace dra::testing

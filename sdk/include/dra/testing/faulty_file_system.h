@@ -8,23 +8,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "dra/base/file_system.h"
+#include "dra/testing/forwarding_file_system.h"
 
 namespace dra::testing {
-
-enum class FileOperation {
-  kReadFile,
-  kCreateFile,
-  kRename,
-  kRemove,
-  kRemoveDirectory,
-  kMakeDirectory,
-  kList,
-  kSyncDirectory,
-  kStat,
-  kReadLink,
-};
-// "ReadFile", "CreateFile", ...
-std::string ToString(FileOperation operation);
 
 // Which operations a fault is for. Unset members match all.
 struct FileMatcher {
@@ -43,10 +29,10 @@ struct FileOperationRecord {
 
 // Passes operations on to another FileSystem, records them, and fails or stops where a test says.
 // Any thread.
-class FaultyFileSystem final : public FileSystem {
+class FaultyFileSystem final : public ForwardingFileSystem {
  public:
   // base outlives this.
-  explicit FaultyFileSystem(FileSystem* base);
+  explicit FaultyFileSystem(FileSystem* base) : ForwardingFileSystem(base) {}
 
   // The n-th operation from now that matches (1: the next one) fails with `error_number` and is not
   // carried out.
@@ -74,21 +60,9 @@ class FaultyFileSystem final : public FileSystem {
   void ResetCount();  // also empties the log
   std::vector<FileOperationRecord> Log() const;
 
-  absl::StatusOr<std::string> ReadFile(absl::string_view path, uint64_t max_bytes) override;
-  // Counts as a kReadFile.
-  absl::StatusOr<std::string> ReadOwnFile(absl::string_view path, uint64_t max_bytes) override;
-  absl::Status CreateFile(absl::string_view path, absl::string_view contents, uint32_t mode,
-                          bool sync) override;
-  absl::Status Rename(absl::string_view from, absl::string_view to) override;
-  absl::Status Remove(absl::string_view path) override;
-  absl::Status RemoveDirectory(absl::string_view path) override;
-  absl::Status MakeDirectory(absl::string_view path, uint32_t mode) override;
-  absl::StatusOr<std::vector<std::string>> List(absl::string_view path) override;
-  absl::Status SyncDirectory(absl::string_view path) override;
-  absl::StatusOr<FileInfo> Stat(absl::string_view path, bool follow) override;
-  absl::StatusOr<std::string> ReadLink(absl::string_view path) override;
-
  private:
+  absl::Status Pass(const FileCall& call, absl::FunctionRef<absl::Status()> carry_out) override;
+
   struct Fault {
     FileMatcher matcher;
     int error_number = 0;
@@ -100,13 +74,9 @@ class FaultyFileSystem final : public FileSystem {
     absl::Status failure;
     std::optional<Stop> stop;
   };
-  Verdict Begin(FileOperation operation, absl::string_view path, absl::string_view to, bool sync);
+  Verdict Begin(const FileCall& call);
   void End(int number, const absl::Status& result);
-  template <typename Result, typename Function>
-  Result Run(FileOperation operation, absl::string_view path, absl::string_view to,
-             Function function);
 
-  FileSystem* const base_;
   mutable absl::Mutex mutex_;
   std::vector<Fault> faults_ ABSL_GUARDED_BY(mutex_);
   std::vector<FileOperationRecord> log_ ABSL_GUARDED_BY(mutex_);
