@@ -200,6 +200,42 @@ class OrphanCdi final : public Scenario {
   testing::KubeletClaim ghost_;
 };
 
+// A start that finds the API without this node's slices.
+class SlicesGone : public Scenario {
+ public:
+  bool acts_by_starting() const override { return true; }
+  void SetUp(World& world) override {
+    PrepareBoth(world);
+    world.child->Kill();
+    for (const Json& slice : world.node.api().store().All(kube::ResourceSlices()))
+      world.node.api().store().Erase(kube::ResourceSlices(), "",
+                                     StringOr(slice["metadata"], "name"));
+  }
+  void Repeat(World& world) override {
+    EXPECT_TRUE(world.node.WaitForReady(world.child.get())) << world.node.LogTail();
+    PrepareAgain(world, "a", world.a);
+    PrepareAgain(world, "b", world.b);
+  }
+};
+
+// A start that finds a slice which lacks a device, and another that offers the same devices once more.
+class SlicesWrong final : public SlicesGone {
+ public:
+  void SetUp(World& world) override {
+    PrepareBoth(world);
+    world.child->Kill();
+    for (Json slice : world.node.api().store().All(kube::ResourceSlices())) {
+      Json twice = slice;
+      twice["metadata"]["name"] = "twice";
+      twice["metadata"].erase("uid");
+      twice["metadata"].erase("resourceVersion");
+      world.node.api().store().Put(std::move(twice));
+      slice["spec"]["devices"].erase(0);
+      world.node.api().store().Put(std::move(slice));
+    }
+  }
+};
+
 template <typename T>
 std::unique_ptr<Scenario> Make() {
   return std::make_unique<T>();
@@ -209,13 +245,11 @@ std::unique_ptr<Scenario> Make() {
 
 std::vector<NamedScenario> CaretakerScenarios() {
   return {
-      {"ReconcileEdits", Make<ReconcileEdits>},
-      {"ReconcileRedo", Make<ReconcileRedo>},
-      {"ReconcileLost", Make<ReconcileLost>},
-      {"OrphanRelease", Make<OrphanRelease>},
-      {"LostRecord", Make<LostRecord>},
-      {"LostRecordPrepare", Make<LostRecordPrepare>, false},
-      {"OrphanCdi", Make<OrphanCdi>, false},
+      {"ReconcileEdits", Make<ReconcileEdits>}, {"ReconcileRedo", Make<ReconcileRedo>},
+      {"ReconcileLost", Make<ReconcileLost>},   {"OrphanRelease", Make<OrphanRelease>},
+      {"LostRecord", Make<LostRecord>},         {"LostRecordPrepare", Make<LostRecordPrepare>},
+      {"OrphanCdi", Make<OrphanCdi>},           {"SlicesGone", Make<SlicesGone>},
+      {"SlicesWrong", Make<SlicesWrong>},
   };
 }
 

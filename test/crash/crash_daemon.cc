@@ -11,6 +11,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -18,8 +19,11 @@
 #include "dra/base/json.h"
 #include "dra/base/logger.h"
 #include "dra/driver/daemon.h"
+#include "dra/kube/http_api_client.h"
 #include "test/crash/kill_points.h"
+#include "test/crash/killing_api_client.h"
 #include "test/crash/killing_file_system.h"
+#include "test/crash/killing_locks.h"
 
 namespace {
 
@@ -79,6 +83,7 @@ int Run(const dra::Json& settings) {
   if (arm != nullptr) Arm(*arm, &points);
   dra::crash::KillingFileSystem fs(&points, dra::StringOr(settings, "root"),
                                    dra::StringOr(settings, "bootID"));
+  dra::crash::SetLockPoints(&points, dra::StringOr(settings, "root"));
   AheadClock clock(absl::Seconds(settings.value("clockAheadSeconds", 0)));
   const dra::Logger logger = dra::Logger::ToStderr(dra::LogLevel::kInfo, dra::LogFormat::kText);
   auto daemon = dra::driver::Daemon::Create(ConfigOf(settings), &fs, &clock, logger);
@@ -103,11 +108,34 @@ int Run(const dra::Json& settings) {
   }
   (*daemon)->Stop();
   daemon->reset();
+  dra::crash::SetLockPoints(nullptr, "");
   g_points = nullptr;
   return 0;
 }
 
 }  // namespace
+
+namespace dra::crash {
+
+// The linker leads every call of kube::MakeHttpApiClient to the first of these, and the second to that function
+// (--wrap, in CMakeLists.txt). Were its signature another one day, points.txt would miss the points of the API.
+absl::StatusOr<std::unique_ptr<kube::ApiClient>> MakeClientWithPoints(
+    kube::ClusterConfig config, kube::HttpOptions options, Clock* clock, Logger logger,
+    kube::RequestObserver observer) __asm__("__wrap_" DRA_MAKE_HTTP_API_CLIENT);
+absl::StatusOr<std::unique_ptr<kube::ApiClient>> MakeClient(
+    kube::ClusterConfig config, kube::HttpOptions options, Clock* clock, Logger logger,
+    kube::RequestObserver observer) __asm__("__real_" DRA_MAKE_HTTP_API_CLIENT);
+
+absl::StatusOr<std::unique_ptr<kube::ApiClient>> MakeClientWithPoints(
+    kube::ClusterConfig config, kube::HttpOptions options, Clock* clock, Logger logger,
+    kube::RequestObserver observer) {
+  auto client = MakeClient(std::move(config), std::move(options), clock, std::move(logger),
+                           std::move(observer));
+  if (!client.ok()) return client.status();
+  return MakeKillingApiClient(*std::move(client), g_points);
+}
+
+}  // namespace dra::crash
 
 extern "C" __attribute__((visibility("default"))) void dra_crash_kill_point(const char* label) {
   if (g_points != nullptr) g_points->Reach(label);

@@ -20,6 +20,9 @@ struct Point {
 // Is done once for all who asked meanwhile: how often depends on who is first. One pass is certain, the further ones are
 // points that may not be reached.
 bool Coalesces(const std::string& label);
+// Before a file operation or a request all is as it was after the last change, which has a point of its own. How often a
+// process reads depends on what else happens meanwhile, so such a point may not be reached.
+bool IsOneOfAPair(const std::string& label);
 
 // Plays one scenario again and again on one node. The functions fail the running test.
 class KillRig : public ::testing::Test {

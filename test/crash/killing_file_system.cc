@@ -6,90 +6,47 @@
 #include "absl/strings/str_cat.h"
 
 namespace dra::crash {
+namespace {
+
+using testing::FileCall;
+using testing::FileOperation;
+
+bool Reads(FileOperation operation) {
+  return operation == FileOperation::kReadFile || operation == FileOperation::kList ||
+         operation == FileOperation::kStat || operation == FileOperation::kReadLink;
+}
+
+}  // namespace
 
 KillingFileSystem::KillingFileSystem(KillPoints* points, std::string root, std::string boot_id)
-    : points_(points), root_(std::move(root)), boot_id_(std::move(boot_id)) {}
-
-std::string KillingFileSystem::Label(absl::string_view operation, absl::string_view path) const {
-  if (!points_->armed()) return "";
-  return absl::StrCat(operation, " ", PathClass(path, root_));
-}
-
-void KillingFileSystem::Reach(const std::string& label, absl::string_view when) {
-  if (!label.empty()) points_->Reach(absl::StrCat(label, " ", when));
-}
-
-template <typename Result, typename Function>
-Result KillingFileSystem::Change(absl::string_view operation, absl::string_view path,
-                                 Function function) {
-  const std::string label = Label(operation, path);
-  Reach(label, "before");
-  Result result = function();
-  Reach(label, "after");
-  return result;
-}
+    : ForwardingFileSystem(&kernel_),
+      points_(points),
+      root_(std::move(root)),
+      boot_id_(std::move(boot_id)) {}
 
 absl::StatusOr<std::string> KillingFileSystem::ReadFile(absl::string_view path,
                                                         uint64_t max_bytes) {
-  Reach(Label("ReadFile", path), "before");
+  absl::StatusOr<std::string> content = ForwardingFileSystem::ReadFile(path, max_bytes);
   if (!boot_id_.empty() && absl::EndsWith(path, "/random/boot_id")) return boot_id_;
-  return base_.ReadFile(path, max_bytes);
+  return content;
 }
 
-absl::StatusOr<std::string> KillingFileSystem::ReadOwnFile(absl::string_view path,
-                                                           uint64_t max_bytes) {
-  Reach(Label("ReadFile", path), "before");
-  return base_.ReadOwnFile(path, max_bytes);
-}
-
-absl::Status KillingFileSystem::CreateFile(absl::string_view path, absl::string_view contents,
-                                           uint32_t mode, bool sync) {
-  const std::string label = Label("CreateFile", path);
-  Reach(label, "before");
-  if (!label.empty() && points_->IsTheOne(absl::StrCat(label, " torn"))) {
+absl::Status KillingFileSystem::Pass(const FileCall& call,
+                                     absl::FunctionRef<absl::Status()> carry_out) {
+  if (!points_->armed()) return carry_out();
+  const std::string label = absl::StrCat(ToString(call.operation), " ",
+                                         PathClass(call.to.empty() ? call.path : call.to, root_));
+  points_->Reach(absl::StrCat(label, " before"));
+  if (call.operation == FileOperation::kCreateFile &&
+      points_->IsTheOne(absl::StrCat(label, " torn"))) {
     // The mode too is only set when all is written.
-    (void)base_.CreateFile(path, contents.substr(0, contents.size() / 2), 0600, false);
+    const absl::string_view half = call.contents.substr(0, call.contents.size() / 2);
+    (void)kernel_.CreateFile(call.path, half, 0600, false);
     KillPoints::Die();
   }
-  absl::Status status = base_.CreateFile(path, contents, mode, sync);
-  Reach(label, "after");
+  absl::Status status = carry_out();
+  if (!Reads(call.operation)) points_->Reach(absl::StrCat(label, " after"));
   return status;
-}
-
-absl::Status KillingFileSystem::Rename(absl::string_view from, absl::string_view to) {
-  return Change<absl::Status>("Rename", to, [&] { return base_.Rename(from, to); });
-}
-
-absl::Status KillingFileSystem::Remove(absl::string_view path) {
-  return Change<absl::Status>("Remove", path, [&] { return base_.Remove(path); });
-}
-
-absl::Status KillingFileSystem::RemoveDirectory(absl::string_view path) {
-  return Change<absl::Status>("RemoveDirectory", path, [&] { return base_.RemoveDirectory(path); });
-}
-
-absl::Status KillingFileSystem::MakeDirectory(absl::string_view path, uint32_t mode) {
-  return Change<absl::Status>("MakeDirectory", path,
-                              [&] { return base_.MakeDirectory(path, mode); });
-}
-
-absl::StatusOr<std::vector<std::string>> KillingFileSystem::List(absl::string_view path) {
-  Reach(Label("List", path), "before");
-  return base_.List(path);
-}
-
-absl::Status KillingFileSystem::SyncDirectory(absl::string_view path) {
-  return Change<absl::Status>("SyncDirectory", path, [&] { return base_.SyncDirectory(path); });
-}
-
-absl::StatusOr<FileInfo> KillingFileSystem::Stat(absl::string_view path, bool follow) {
-  Reach(Label("Stat", path), "before");
-  return base_.Stat(path, follow);
-}
-
-absl::StatusOr<std::string> KillingFileSystem::ReadLink(absl::string_view path) {
-  Reach(Label("ReadLink", path), "before");
-  return base_.ReadLink(path);
 }
 
 }  // namespace dra::crash

@@ -49,10 +49,10 @@ class Scenario {
   virtual void Repeat(World& world) = 0;
 };
 
+// Each is played for a backend that keeps undo data, and for one that keeps none.
 struct NamedScenario {
   std::string name;
   std::unique_ptr<Scenario> (*make)();
-  bool without_undo = true;  // also for a backend that keeps no undo data
 };
 const std::vector<NamedScenario>& Scenarios();
 std::vector<NamedScenario> CallScenarios();       // calls and starts

@@ -253,13 +253,13 @@ std::vector<NamedScenario> CallScenarios() {
       {"PrepareReallocated", Make<PrepareReallocated>},
       {"PrepareFails", Make<PrepareFails>},
       {"Unprepare", Make<Unprepare>},
-      {"Start", Make<Start>, false},
-      {"StartSamePod", Make<StartSamePod>, false},
+      {"Start", Make<Start>},
+      {"StartSamePod", Make<StartSamePod>},
       {"StartReboot", Make<StartReboot>},
       {"RebootUnprepare", Make<RebootUnprepare>},
-      {"Sweep", Make<Sweep>, false},
-      {"HandOverNewcomerDies", Make<HandOverNewcomerDies>, false},
-      {"HandOverOldDies", Make<HandOverOldDies>, false},
+      {"Sweep", Make<Sweep>},
+      {"HandOverNewcomerDies", Make<HandOverNewcomerDies>},
+      {"HandOverOldDies", Make<HandOverOldDies>},
   };
 }
 
