@@ -61,7 +61,9 @@ void KillRig::WaitForQuiet() {
     if (now != before) changed = absl::Now();
     before = now;
     const std::optional<Json> status = world_.child->Ask({{"do", "status"}});
-    const bool ready = status.has_value() && BoolOr(*status, "ready");
+    // Only a start is to end ready: another act may be the end of the process's work.
+    const bool ready =
+        !scenario_->acts_by_starting() || (status.has_value() && BoolOr(*status, "ready"));
     if (ready && absl::Now() - changed > absl::Milliseconds(300)) return;
     absl::SleepFor(absl::Milliseconds(5));
   }

@@ -51,7 +51,7 @@ class KillRig : public ::testing::Test {
   std::map<std::string, int> outcomes_;
 
  private:
-  // Until the process is dead, or ready and passes no more points.
+  // Until the process is dead, or passes no more points; one that starts must be ready too.
   void WaitForQuiet();
 };
 

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "dra/base/ids.h"
 #include "test/crash/scenario.h"
 
@@ -178,7 +180,13 @@ class HandOverNewcomerDies final : public Start {
 // The newcomer serves, and the old instance dies on its way out.
 class HandOverOldDies final : public Scenario {
  public:
-  void SetUp(World& world) override { PrepareBoth(world); }
+  void SetUp(World& world) override {
+    PrepareBoth(world);
+    // It has been the newcomer of an earlier round, and its predecessor may have let it only just now.
+    const absl::Time limit = absl::Now() + kPatience;
+    while (!IsOwner(world) && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(5));
+    EXPECT_TRUE(IsOwner(world)) << world.node.LogTail();
+  }
   void Act(World& world) override {
     StartOptions options = world.Options();
     options.clock_ahead_seconds = 0;
@@ -193,6 +201,12 @@ class HandOverOldDies final : public Scenario {
     world.child = std::move(world.other);
     PrepareAgain(world, "a", world.a);
     PrepareAgain(world, "b", world.b);
+  }
+
+ private:
+  static bool IsOwner(World& world) {
+    const std::optional<Json> status = world.child->Ask({{"do", "status"}});
+    return status.has_value() && BoolOr((*status)["drivers"][0]["publication"], "owner");
   }
 };
 
