@@ -21,10 +21,9 @@ struct Extent {
   int calls_alone = 200;     // claims of a round, 1 at once
   int calls_together = 400;  // claims of a round, 10 and 50 at once
   std::vector<int> held = {0, 100, 1000};
-  int share_rounds = 300;  // of the driver's own share
-  int growth_rounds =
-      2000;  // pairs of the comparison of two drivers: fewer say little, disks wait in bursts
-  int many_claims = 1000;  // of the memory figure and of the growth
+  int share_rounds = 300;    // of the driver's own share
+  int growth_rounds = 2000;  // pairs of the comparison of two drivers; fewer say little
+  int many_claims = 1000;    // of the memory figure and of the growth
   int traced_claims = 20;
   int changed_devices = 1000;
   absl::Duration idle = absl::Seconds(60);
