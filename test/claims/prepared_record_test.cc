@@ -15,7 +15,7 @@ using records::Record;
 constexpr char kOld[] = "vendor 1.0.0";
 constexpr char kNew[] = "vendor 2.0.0";
 
-Record Draft() {
+Record UndecidedDraft() {
   Record draft;
   draft.phase = Phase::kPreparing;
   draft.boot_id = "boot";
@@ -29,7 +29,7 @@ Record Draft() {
   return draft;
 }
 
-loader::PrepareResult Result() {
+loader::PrepareResult OneDeviceResult() {
   loader::PrepareResult result;
   result.devices.resize(1);
   result.devices[0].edits = {{"env", {"A=1"}}};
@@ -37,7 +37,8 @@ loader::PrepareResult Result() {
 }
 
 TEST(PreparedRecord, WithoutUndoDataIsTheRunningBackends) {
-  const Record record = PreparedRecord(Draft(), Result(), kNew, absl::UnixEpoch());
+  const Record record =
+      PreparedRecord(UndecidedDraft(), OneDeviceResult(), kNew, absl::UnixEpoch());
   EXPECT_EQ(record.phase, Phase::kPrepared);
   EXPECT_EQ(record.backend, kNew);
   EXPECT_EQ(record.last_error, "");
@@ -46,13 +47,13 @@ TEST(PreparedRecord, WithoutUndoDataIsTheRunningBackends) {
 }
 
 TEST(PreparedRecord, KeepsUndoDataThatTheHookDidNotGiveAnewAndWhoWroteIt) {
-  Record draft = Draft();
+  Record draft = UndecidedDraft();
   draft.has_undo = true;  // and empty: a backend may save that
-  const Record record = PreparedRecord(draft, Result(), kNew, absl::UnixEpoch());
+  const Record record = PreparedRecord(draft, OneDeviceResult(), kNew, absl::UnixEpoch());
   EXPECT_TRUE(record.has_undo);
   EXPECT_EQ(record.backend, kOld);
 
-  loader::PrepareResult result = Result();
+  loader::PrepareResult result = OneDeviceResult();
   result.has_undo = true;
   result.undo = "new";
   const Record replaced = PreparedRecord(draft, result, kNew, absl::UnixEpoch());
@@ -66,7 +67,7 @@ TEST(RunningHook, ReportsOfAHookThatOverranReachNoRecord) {
   SystemClock clock;
   records::RecordStore store(&fs, directory.path() + "/claims");
   ASSERT_TRUE(store.Open().ok());
-  RunningHook hook(&store, &clock, Draft(), kNew);
+  RunningHook hook(&store, &clock, UndecidedDraft(), kNew);
   ASSERT_TRUE(hook.SaveUndo("first").ok());
   const Record draft = hook.TakeDraft();
   EXPECT_EQ(draft.undo, "first");
