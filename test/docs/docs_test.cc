@@ -141,7 +141,7 @@ TEST(StatusSocketPage, ItsExampleHasTheMembersThatTheDriverShows) {
   desk.requests.push_back({});
   const Json shown = driver::DriverStatus({"d",
                                            {},
-                                           loader::Manifest(),
+                                           std::make_shared<const loader::Manifest>(),
                                            {},
                                            {},
                                            {},
