@@ -92,8 +92,8 @@ std::unique_ptr<Child> CrashNode::StartChild(const StartOptions& options) {
   return Child::Start(DRA_CRASH_DAEMON, path, directory_.Path("daemon.log"));
 }
 
-bool CrashNode::WaitForReady(Child* child, int endpoints) {
-  const absl::Time limit = absl::Now() + kPatience;
+bool CrashNode::WaitForReady(Child* child, int endpoints, absl::Duration patience) {
+  const absl::Time limit = absl::Now() + patience;
   while (absl::Now() < limit) {
     const std::optional<Json> status = child->Ask({{"do", "status"}});
     if (!status.has_value()) return false;

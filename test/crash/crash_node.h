@@ -48,7 +48,7 @@ class CrashNode {
 
   std::unique_ptr<Child> StartChild(const StartOptions& options = {});
   // Waits until the process is ready and connected, and this node's slices are complete.
-  bool WaitForReady(Child* child, int endpoints = 1);
+  bool WaitForReady(Child* child, int endpoints = 1, absl::Duration patience = kPatience);
   // What a failed wait leaves: the conditions, the endpoints, the slices.
   std::string Describe(Child* child) const;
 
