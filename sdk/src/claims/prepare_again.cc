@@ -25,10 +25,7 @@ absl::StatusOr<loader::PrepareResult> AskBackend(ClaimCore& core, const Record& 
   loader::PrepareArgs args = PrepareArguments(record);
   DRA_ASSIGN_OR_RETURN(args.others, core.OthersOn(args.claim.uid, keys));
   DRA_ASSIGN_OR_RETURN(loader::PrepareResult result, core.deps.backend->Prepare(args, call));
-  if (result.devices.size() != record.devices.size()) {
-    return absl::InternalError(absl::StrCat("the backend answered ", result.devices.size(), " of ",
-                                            record.devices.size(), " devices"));
-  }
+  DRA_RETURN_IF_ERROR(CheckAnswered(args, result));
   return result;
 }
 
@@ -74,7 +71,7 @@ bool PrepareClaimAgain(ClaimCore& core, const std::string& claim_uid, const Call
   const auto manifest = core.deps.backend->GetManifest();
   if (!manifest.ok()) return false;
 
-  const std::string backend = absl::StrCat((*manifest)->name, " ", (*manifest)->version);
+  const std::string backend = BackendText(**manifest);
   const auto hook = std::make_shared<RunningHook>(&core.store, core.deps.clock, record, backend);
   absl::StatusOr<loader::PrepareResult> result;
   {

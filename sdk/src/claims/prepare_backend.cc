@@ -39,10 +39,7 @@ absl::StatusOr<loader::PrepareResult> CallBackend(PrepareWork& work, loader::Pre
         args, Call::WithTimeout(limit, work.operation->stop.get_token()));
     if (!result.ok()) return result;
     *began = true;
-    if (result->devices.size() != args.devices.size()) {
-      return absl::InternalError(absl::StrCat("the backend answered ", result->devices.size(),
-                                              " of ", args.devices.size(), " devices"));
-    }
+    DRA_RETURN_IF_ERROR(CheckAnswered(args, *result));
     empty = DeviceWithoutEdits(args, *result);
     if (empty.empty() || work.manifest->no_injection) return result;
   }
@@ -98,6 +95,16 @@ loader::PrepareArgs PrepareArguments(const Record& draft) {
   return args;
 }
 
+absl::Status CheckAnswered(const loader::PrepareArgs& args, const loader::PrepareResult& result) {
+  if (result.devices.size() == args.devices.size()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the backend answered ", result.devices.size(), " of ",
+                                          args.devices.size(), " devices"));
+}
+
+std::string BackendText(const loader::Manifest& manifest) {
+  return absl::StrCat(manifest.name, " ", manifest.version);
+}
+
 Record PreparedRecord(Record draft, loader::PrepareResult result, const std::string& backend,
                       absl::Time now) {
   draft.phase = Phase::kPrepared;
@@ -125,8 +132,8 @@ Step RunBackend(PrepareWork& work) {
   loader::PrepareArgs args = PrepareArguments(work.draft);
   args.others = ClaimCore::OtherClaims(work.others);
   const std::string uid = work.draft.claim.uid;
-  const auto hook = std::make_shared<RunningHook>(&core.store, core.deps.clock,
-                                                  std::move(work.draft), work.RunningBackend());
+  const auto hook = std::make_shared<RunningHook>(
+      &core.store, core.deps.clock, std::move(work.draft), BackendText(*work.manifest));
   absl::StatusOr<loader::PrepareResult> result;
   {
     const auto registration = core.hooks.Add(hook, uid);
@@ -135,7 +142,7 @@ Step RunBackend(PrepareWork& work) {
   Record draft = hook->TakeDraft();
   if (!result.ok()) return Fail(work, std::move(draft), hook->saved(), began, result.status());
 
-  Record record = PreparedRecord(std::move(draft), *std::move(result), work.RunningBackend(),
+  Record record = PreparedRecord(std::move(draft), *std::move(result), BackendText(*work.manifest),
                                  core.deps.clock->Now());
   const absl::Status saved = core.store.Save(record);
   if (!saved.ok()) {

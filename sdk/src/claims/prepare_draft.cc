@@ -75,7 +75,7 @@ absl::Status BuildDraft(PrepareWork& work) {
   draft.boot_id = core.options.boot_id;
   draft.claim = {work.claim.namespace_name, work.claim.name, work.claim.uid};
   draft.reserved_for = ReservedFor(work.claim);
-  draft.backend = work.RunningBackend();
+  draft.backend = BackendText(*work.manifest);
   draft.since = core.deps.clock->Now();
   if (work.keeps_old) {
     draft.undo = work.old->undo;

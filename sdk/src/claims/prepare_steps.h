@@ -32,10 +32,6 @@ struct PrepareWork {
   std::vector<std::string> keys;      // of the draft and of the record there is
   std::vector<records::Hold> others;  // of other claims on the keys of `holds`
   records::OperationLock lock;
-  // "<name> <version>", as records have it.
-  std::string RunningBackend() const {
-    return absl::StrCat(manifest->name, " ", manifest->version);
-  }
   bool waited = false;  // for a lock: then the claim is read again before the backend is called
   std::string context;
 };
@@ -50,6 +46,12 @@ loader::PrepareArgs PrepareArguments(const records::Record& record);
 // results as devices.
 records::Record PreparedRecord(records::Record draft, loader::PrepareResult result,
                                const std::string& backend, absl::Time now);
+
+// Error if the hook answered for more or fewer devices than it was asked for.
+absl::Status CheckAnswered(const loader::PrepareArgs& args, const loader::PrepareResult& result);
+
+// "<name> <version>", as records have it.
+std::string BackendText(const loader::Manifest& manifest);
 
 // Locks and holds are taken: backend, record, CDI file, answer, or all of it undone.
 Step RunBackend(PrepareWork& work);
