@@ -178,6 +178,7 @@ TEST(Uncreated, APrepareWaitsForTheBackendsCreateToo) {
   EXPECT_TRUE(rig.Prepare("U1").ok());
   EXPECT_EQ(*asked, 3);
 }
+
 TEST(Uncreated, ARefusalOfTheBackendItselfIsAnErrorAtOnce) {
   ClaimsRig rig;
   rig.Allocate("U1", {Result("d0")});

@@ -1,27 +1,16 @@
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "dra/base/ids.h"
 #include "test/crash/scenario.h"
 
 namespace dra::crash {
 namespace {
-
-bool WaitFor(const std::function<bool()>& condition) {
-  const absl::Time limit = absl::Now() + kPatience;
-  while (!condition()) {
-    if (absl::Now() >= limit) return false;
-    absl::SleepFor(absl::Milliseconds(5));
-  }
-  return true;
-}
 
 bool FileSays(World& world, const std::string& path, const std::string& text) {
   const auto content = world.node.fs().ReadFile(path);

@@ -39,6 +39,15 @@ std::string DevicesText(const std::vector<testing::KubeletDevice>& devices) {
 
 }  // namespace
 
+bool WaitFor(const std::function<bool()>& condition, absl::Duration patience) {
+  const absl::Time limit = absl::Now() + patience;
+  while (!condition()) {
+    if (absl::Now() >= limit) return false;
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  return true;
+}
+
 CrashNode::CrashNode(bool keeps_undo) : keeps_undo_(keeps_undo) {
   std::signal(SIGPIPE, SIG_IGN);
   for (const char* name : {"cdi", "state", "kubelet"})
@@ -323,12 +332,7 @@ std::string CrashNode::Leftovers() const {
 }
 
 bool CrashNode::WaitUntilGone(const testing::KubeletClaim& claim) const {
-  const absl::Time limit = absl::Now() + kPatience;
-  while (absl::StrContains(Leftovers(), claim.uid)) {
-    if (absl::Now() >= limit) return false;
-    absl::SleepFor(absl::Milliseconds(5));
-  }
-  return true;
+  return WaitFor([&] { return !absl::StrContains(Leftovers(), claim.uid); });
 }
 
 std::string CrashNode::WaitForNoLeftovers(absl::Duration patience) const {

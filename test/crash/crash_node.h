@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +21,9 @@ inline constexpr char kDriver[] = "gpu.sdk.test";
 inline constexpr char kNode[] = "n1";
 inline constexpr int kDevices = 4;
 inline constexpr absl::Duration kPatience = absl::Seconds(30);
+
+// Looks until the condition holds; false if it does not within `patience`.
+bool WaitFor(const std::function<bool()>& condition, absl::Duration patience = kPatience);
 
 // What the kubelet was told of one claim, with the claim's UID taken out so that two runs can be compared.
 struct ClaimAnswer {

@@ -1,6 +1,6 @@
-// The daemon is killed at every file operation, lock, request to the API, host call and hook boundary of each scenario, started again, and the
-// kubelet's call repeated. DRA_CRASH_FULL=1: all variants of all points; DRA_CRASH_FROM, DRA_CRASH_TO: points by number;
-// DRA_CRASH_UPDATE=1: writes points.txt.
+// The daemon is killed at every file operation, lock, request to the API, host call and hook boundary of each scenario,
+// started again, and the kubelet's call repeated. DRA_CRASH_FULL=1: all variants of all points; DRA_CRASH_FROM,
+// DRA_CRASH_TO: points by number; DRA_CRASH_UPDATE=1: writes points.txt.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -24,11 +24,7 @@ class LateSlice : public ::testing::Test {
     node_.api().traffic().Inject(fault);
     const std::unique_ptr<Child> owner = node_.StartChild();
     EXPECT_NE(owner, nullptr);
-    const absl::Time limit = absl::Now() + kPatience;
-    while (owner != nullptr && node_.api().traffic().Count(fault.match) == 0) {
-      if (absl::Now() >= limit) break;
-      absl::SleepFor(absl::Milliseconds(5));
-    }
+    (void)WaitFor([&] { return owner == nullptr || node_.api().traffic().Count(fault.match) > 0; });
     const std::vector<testing::RequestRecord> sent = node_.api().traffic().Requests(fault.match);
     EXPECT_EQ(sent.size(), 1u) << node_.LogTail();
     if (owner != nullptr) owner->Kill();

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "dra/base/ids.h"
 #include "test/crash/scenario.h"
 
@@ -183,9 +182,7 @@ class HandOverOldDies final : public Scenario {
   void SetUp(World& world) override {
     PrepareBoth(world);
     // It has been the newcomer of an earlier round, and its predecessor may have let it only just now.
-    const absl::Time limit = absl::Now() + kPatience;
-    while (!IsOwner(world) && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(5));
-    EXPECT_TRUE(IsOwner(world)) << world.node.LogTail();
+    EXPECT_TRUE(WaitFor([&] { return IsOwner(world); })) << world.node.LogTail();
   }
   void Act(World& world) override {
     StartOptions options = world.Options();
@@ -193,13 +190,11 @@ class HandOverOldDies final : public Scenario {
     world.other = world.node.StartChild(options);
     ASSERT_NE(world.other, nullptr);
     // The old one may die at what it does when the newcomer asks it to let it publish.
-    const absl::Time limit = absl::Now() + kPatience;
-    bool ready = false;
-    while (!ready && absl::Now() < limit) {
-      ready = world.node.WaitForReady(world.other.get(), world.child->running() ? 2 : 1,
-                                      absl::Milliseconds(200));
-    }
-    EXPECT_TRUE(ready) << world.node.LogTail();
+    const auto ready = [&] {
+      return world.node.WaitForReady(world.other.get(), world.child->running() ? 2 : 1,
+                                     absl::Milliseconds(200));
+    };
+    EXPECT_TRUE(WaitFor(ready)) << world.node.LogTail();
     // To the newcomer, which registered last.
     EXPECT_TRUE(world.node.UnprepareOnce(world.a).ok());
     (void)world.child->Ask({{"do", "halt"}});
