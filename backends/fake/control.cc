@@ -80,6 +80,7 @@ Fault ReadFault(JsonReader& reader, const std::string& hook) {
                                                 {"requestRestart", "requestRestart"},
                                                 {"log", "log"}});
     what.delay_ms = callback.Optional("delayMs", 0, kMaxMilliseconds).value_or(0);
+    what.text = callback.Optional<std::string>("text").value_or("");
     fault.callback = what;
   });
   return fault;

@@ -18,6 +18,7 @@ namespace fake {
 struct Callback {
   std::string function;  // "inventoryChanged", "healthChanged", "saveUndo", "requestRestart", "log"
   int64_t delay_ms = 0;
+  std::string text;  // of "saveUndo", "requestRestart" and "log"; "": one of its own
 };
 
 // One entry of "hooks" in the control file: what a hook does wrong.

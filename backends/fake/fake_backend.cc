@@ -190,11 +190,14 @@ void FakeBackend::CallBack(const Callback& callback, uint64_t call_id) {
                              .cancelled = nullptr};
       if (callback.function == "inventoryChanged") host_.InventoryChanged();
       if (callback.function == "healthChanged") host_.HealthChanged();
-      if (callback.function == "saveUndo") host_.SaveUndo(dra::HookCall(&call), "late");
+      const auto text = [&](const char* own) {
+        return callback.text.empty() ? std::string(own) : callback.text;
+      };
+      if (callback.function == "saveUndo") host_.SaveUndo(dra::HookCall(&call), text("late"));
       if (callback.function == "requestRestart")
-        host_.RequestRestart("the control file asks for it");
+        host_.RequestRestart(text("the control file asks for it"));
       if (callback.function == "log")
-        host_.Log(dra::Severity::kWarn, "from a thread of the backend");
+        host_.Log(dra::Severity::kWarn, text("from a thread of the backend"));
     } catch (const BackendError& error) {
       code = error.code();
     }

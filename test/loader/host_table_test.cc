@@ -31,7 +31,8 @@ class HostTableTest : public ::testing::Test {
   FakeServices services_;
   HostTable* const table_ = HostTable::Make(&services_);
   const std::shared_ptr<RunningHook> hook_ = std::make_shared<RunningHook>(
-      "u1", std::chrono::steady_clock::now() + std::chrono::minutes(5), std::stop_token());
+      "u1", [](Withheld& withheld) { withheld.AddUndo("s3cret-of-a-claim"); },
+      std::chrono::steady_clock::now() + std::chrono::minutes(5), std::stop_token());
   const Host host_{table_->table()};
   const HookCall call_{hook_->call()};
   std::string text_;
@@ -82,6 +83,16 @@ TEST_F(HostTableTest, PerCallFunctionsEndWithTheCall) {
   table_->End(call_.id());
   EXPECT_EQ(CodeOf([&] { host_.SaveUndo(call_, "x"); }), DRA_FAILED_PRECONDITION);
   EXPECT_EQ(CodeOf([&] { host_.Held(call_, "", "d0"); }), DRA_FAILED_PRECONDITION);
+}
+
+TEST_F(HostTableTest, ALogLineShowsNoSecretOfACallThatRuns) {
+  host_.SaveUndo(call_, "undo-of-this-call");
+  host_.Log(Severity::kInfo, "card says s3cret-of-a-claim, undo-of-this-call");
+  host_.RequestRestart("undo-of-this-call");
+  table_->End(call_.id());
+  host_.Log(Severity::kInfo, "over");
+  EXPECT_THAT(services_.events(), ::testing::ElementsAre("log 2 card says [withheld], [withheld]",
+                                                         "restart [withheld]", "log 2 over"));
 }
 
 TEST_F(HostTableTest, ADetachedTableRefusesEverything) {

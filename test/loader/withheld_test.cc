@@ -44,9 +44,8 @@ TEST(Withheld, TakesTheLongestFirstAndABeginningAtTheEnd) {
 
 TEST(Withheld, IsUndoAsAWholeAndTheConfigurationOfEachDevice) {
   Withheld withheld;
-  PrepareDevice device;
-  device.configs = {{{"source", "FromClaim"}, {"parameters", {{"key", "s3cret-of-a-claim"}}}}};
-  withheld.AddDevices({device});
+  withheld.AddDevices(
+      R"([{"configs": [{"source": "FromClaim", "parameters": {"key": "s3cret-of-a-claim"}}]}, {}])");
   withheld.AddUndo("undo-of-a-card-7");
   EXPECT_EQ(Scrubbed(withheld, "FromClaim s3cret-of-a-claim undo-of-a-card-7"),
             "FromClaim [withheld] [withheld]");

@@ -20,6 +20,7 @@ namespace dra::driver {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kToken[] = "tok3n-9f1c-bearer-of-the-api-client";
 constexpr char kParameter[] = "p4rameter-77aa-of-a-claim";
@@ -224,6 +225,29 @@ TEST_P(Secrets, AreInNoLogEventMetricStatusOrAnswer) {
                 {{"code", "INVALID_ARGUMENT"},
                  {"message", absl::StrCat(std::string(500, 'x'), kParameter)}}}}}}}});
   EXPECT_THAT(Prepare(echoed), HasSubstr("xxx"));
+
+  // Undo that the very call has saved, and a log line of the backend while a hook runs.
+  constexpr char kThisUndo[] = "und0-saved-within-the-call";
+  Control({{"hooks",
+            {{"prepare",
+              {{{"times", 1},
+                {"callback", {{"function", "saveUndo"}, {"text", kThisUndo}}},
+                {"latencyMs", 100}},
+               {{"at", "end"},
+                {"times", 1},
+                {"callback",
+                 {{"function", "log"},
+                  {"text", absl::StrCat("card holds ", kParameter, " and ", kThisUndo)}}},
+                {"latencyMs", 100},
+                {"fail",
+                 {{"code", "INVALID_ARGUMENT"},
+                  {"message", absl::StrCat("card refused ", kUndo, ", ", kThisUndo)}}}}}}}}});
+  EXPECT_THAT(Prepare(echoed), HasSubstr("card refused [withheld], [withheld]"));
+  EXPECT_THAT(log_.text(), HasSubstr("card holds [withheld] and [withheld]"));
+  EXPECT_THAT(log_.text(), Not(HasSubstr(kThisUndo)));
+  EXPECT_THAT(told_, Not(HasSubstr(kThisUndo)));
+  EXPECT_EQ(Unprepare(echoed), "");
+  Control(Json::object());
 
   // A configuration that is refused: the field is named, its value is not.
   const auto unknown = MakeClaim("unknown", {"d0"}, Opaque({{"passphrase", kMisplaced}}));

@@ -27,8 +27,10 @@ void RunningHook::Signal::operator()() const {
   if (fd >= 0) static_cast<void>(!::write(fd, &one, sizeof(one)));
 }
 
-RunningHook::RunningHook(std::string claim_uid, MonotonicTime deadline, const std::stop_token& stop)
+RunningHook::RunningHook(std::string claim_uid, GivenSecrets secrets, MonotonicTime deadline,
+                         const std::stop_token& stop)
     : claim_uid_(std::move(claim_uid)),
+      secrets_(std::move(secrets)),
       deadline_(deadline),
       cancel_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       signal_(source_.get_token(), Signal{cancel_fd_.get()}),
@@ -42,5 +44,24 @@ RunningHook::RunningHook(std::string claim_uid, MonotonicTime deadline, const st
   call_.ctx = &source_;
   call_.cancelled = &IsCancelled;
 }
+
+void RunningHook::AddSavedUndo(std::string undo) {
+  const std::lock_guard lock(mutex_);
+  saved_undo_.push_back(std::move(undo));
+}
+
+Withheld RunningHook::Secrets() const {
+  Withheld withheld;
+  if (secrets_ != nullptr) secrets_(withheld);
+  const std::lock_guard lock(mutex_);
+  for (const std::string& undo : saved_undo_) withheld.AddUndo(undo);
+  return withheld;
+}
+
+absl::Status RunningHook::Scrub(const absl::Status& status) const {
+  return status.ok() ? status : Secrets().Scrub(status);
+}
+
+std::string RunningHook::Scrub(std::string text) const { return Secrets().Scrub(std::move(text)); }
 
 }  // namespace dra::loader

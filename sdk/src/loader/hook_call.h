@@ -3,13 +3,18 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "dra/backend/abi.h"
 #include "dra/base/call.h"
 #include "dra/base/unique_fd.h"
+#include "loader/withheld.h"
 
 namespace dra::loader {
 
@@ -17,8 +22,12 @@ namespace dra::loader {
 // caller gave up.
 class RunningHook {
  public:
+  // Adds what was given to the hook and must not come back in its texts; may be null. It owns what it uses. Any thread.
+  using GivenSecrets = std::function<void(Withheld&)>;
+
   // deadline: when the hook should be done. stop: of the caller, forwarded to the hook's descriptor and poll.
-  RunningHook(std::string claim_uid, MonotonicTime deadline, const std::stop_token& stop);
+  RunningHook(std::string claim_uid, GivenSecrets secrets, MonotonicTime deadline,
+              const std::stop_token& stop);
 
   const dra_call* call() const { return &call_; }
   uint64_t id() const { return call_.id; }
@@ -34,6 +43,12 @@ class RunningHook {
   }
   bool abandoned() const { return abandoned_.load(); }
 
+  // Undo data that the hook has saved is a secret of it too. Any thread.
+  void AddSavedUndo(std::string undo);
+  // The texts without the hook's secrets. Any thread.
+  absl::Status Scrub(const absl::Status& status) const;
+  std::string Scrub(std::string text) const;
+
  private:
   struct Signal {
     int fd;
@@ -44,7 +59,12 @@ class RunningHook {
     void operator()() const { source->request_stop(); }
   };
 
+  Withheld Secrets() const;
+
   const std::string claim_uid_;
+  const GivenSecrets secrets_;
+  mutable std::mutex mutex_;
+  std::vector<std::string> saved_undo_;  // guarded by mutex_
   const MonotonicTime deadline_;
   std::atomic<bool> abandoned_ = false;
   std::stop_source source_;

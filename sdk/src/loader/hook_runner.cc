@@ -24,7 +24,7 @@ MonotonicTime After(MonotonicTime start, absl::Duration limit) {
 
 struct HookRunner::Task {
   HookSpec spec;
-  std::function<void(const dra_call*)> body;
+  std::function<void(RunningHook&)> body;
   std::shared_ptr<RunningHook> hook;
   MonotonicTime started;
   std::condition_variable ended;  // wakes the one caller of this task, with Core::mutex
@@ -136,7 +136,7 @@ void HookRunner::Work(const std::shared_ptr<Core>& core, size_t index) {
     lock.unlock();
 
     if (task->spec.host != nullptr) task->spec.host->Begin(task->hook);
-    task->body(task->hook->call());
+    task->body(*task->hook);
     if (task->spec.host != nullptr) task->spec.host->End(task->hook->id());
     task->body = nullptr;  // what a late result holds is freed here, outside of the lock
 
@@ -153,7 +153,7 @@ void HookRunner::Work(const std::shared_ptr<Core>& core, size_t index) {
 }
 
 absl::Status HookRunner::Run(const HookSpec& spec, const Call& call,
-                             std::function<void(const dra_call*)> body) {
+                             std::function<void(RunningHook&)> body) {
   Core& core = *core_;
   const std::string what = absl::StrCat(subject_, ": hook ", spec.name);
   // Wakes this caller when its call is cancelled; made before the lock is taken, since it may run at once.
@@ -212,7 +212,7 @@ absl::Status HookRunner::Run(const HookSpec& spec, const Call& call,
   task->body = std::move(body);
   task->started = std::chrono::steady_clock::now();
   const MonotonicTime deadline = earlier(After(task->started, spec.limit));
-  task->hook = std::make_shared<RunningHook>(spec.claim_uid, deadline, call.stop);
+  task->hook = std::make_shared<RunningHook>(spec.claim_uid, spec.secrets, deadline, call.stop);
 
   const auto idle =
       static_cast<size_t>(std::count_if(core.workers.begin(), core.workers.end(),

@@ -36,6 +36,7 @@ struct HookSpec {
   absl::Duration limit;
   bool reserved = false;      // may use the reserved threads: unprepare, destroy
   HostTable* host = nullptr;  // knows the call while it runs; may be null
+  RunningHook::GivenSecrets secrets;
 };
 
 // Runs hooks on threads of its own, each under a limit. A hook that overruns keeps its thread; the caller gets
@@ -59,8 +60,7 @@ class HookRunner {
   // returned and what it wrote may be read. Errors: DeadlineExceeded (names hook and limit), Cancelled (before it
   // started; a running hook is told and waited for), Unavailable (too many hang), FailedPrecondition
   // (its instance is gone).
-  absl::Status Run(const HookSpec& spec, const Call& call,
-                   std::function<void(const dra_call*)> body);
+  absl::Status Run(const HookSpec& spec, const Call& call, std::function<void(RunningHook&)> body);
 
   // Hooks that overran and still run.
   size_t Stuck() const;

@@ -60,7 +60,7 @@ struct HostTable::Functions {
 
   static void Log(void* ctx, int32_t level, dra_str text) noexcept {
     Quietly(ctx, [&](HostServices& services) {
-      services.Log(std::clamp(level, 0, 4), ShownText(text));
+      services.Log(std::clamp(level, 0, 4), Self(ctx).Shown(text));
     });
   }
   static void InventoryChanged(void* ctx) noexcept {
@@ -70,13 +70,14 @@ struct HostTable::Functions {
     Quietly(ctx, [](HostServices& services) { services.HealthChanged(); });
   }
   static void RequestRestart(void* ctx, dra_str reason) noexcept {
-    Quietly(ctx, [&](HostServices& services) { services.RequestRestart(ShownText(reason)); });
+    Quietly(ctx, [&](HostServices& services) { services.RequestRestart(Self(ctx).Shown(reason)); });
   }
 
   static dra_code SaveUndo(void* ctx, uint64_t call_id, dra_str undo, dra_error* err) noexcept {
     return Do(ctx, err, [&](HostServices& services) -> absl::Status {
       DRA_ASSIGN_OR_RETURN(const auto hook, Self(ctx).FindCall(call_id));
       DRA_ASSIGN_OR_RETURN(const std::string bytes, CheckedBytes(undo, kMaxUndoBytes, "save_undo"));
+      hook->AddSavedUndo(bytes);
       return services.SaveUndo(hook->claim_uid(), bytes);
     });
   }
@@ -275,6 +276,17 @@ absl::Status HostTable::WithServices(Function&& function) {
   };
   const Leave leave{this};
   return function(*services);
+}
+
+std::string HostTable::Shown(dra_str text) {
+  std::vector<std::shared_ptr<RunningHook>> running;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, hook] : calls_) running.push_back(hook);
+  }
+  std::string shown = ShownText(text);
+  for (const auto& hook : running) shown = hook->Scrub(std::move(shown));
+  return shown;
 }
 
 absl::StatusOr<std::shared_ptr<RunningHook>> HostTable::FindCall(uint64_t call_id) {

@@ -41,6 +41,8 @@ class HostTable {
   template <typename Function>
   absl::Status WithServices(Function&& function);
   absl::StatusOr<std::shared_ptr<RunningHook>> FindCall(uint64_t call_id);
+  // `text` as it may be shown, without the secrets of the hooks that run: a log line does not say whose it is.
+  std::string Shown(dra_str text);
 
   dra_host table_ = {};
   std::mutex mutex_;

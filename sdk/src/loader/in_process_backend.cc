@@ -19,13 +19,11 @@
 namespace dra::loader {
 namespace {
 
-absl::Status WithoutTextsOf(const std::vector<PrepareDevice>& devices, absl::string_view undo,
-                            const absl::Status& status) {
-  if (status.ok()) return status;
-  Withheld withheld;
-  withheld.AddDevices(devices);
-  withheld.AddUndo(undo);
-  return withheld.Scrub(status);
+RunningHook::GivenSecrets SecretsOf(const std::shared_ptr<const ClaimTexts>& texts) {
+  return [texts](Withheld& withheld) {
+    withheld.AddDevices(texts->devices);
+    withheld.AddUndo(texts->undo);
+  };
 }
 
 }  // namespace
@@ -96,12 +94,12 @@ absl::Status InProcessBackend::CallHook(const HookSpec& spec, const Call& call,
   // Shared with the hook's thread: after an overrun it writes here, and nobody reads.
   const auto outcome = std::make_shared<absl::Status>();
   DRA_RETURN_IF_ERROR(runner_.Run(
-      spec, call, [body = std::move(body), outcome, name = spec.name](const dra_call* hook) {
+      spec, call, [body = std::move(body), outcome, name = spec.name](RunningHook& hook) {
         dra_error err = {};
         err.struct_size = sizeof(err);
         // A backend that does not use dra/backend/backend.h may throw all the same.
         try {
-          *outcome = ToStatus(body(hook, &err), err, name);
+          *outcome = ToStatus(body(hook.call(), &err), err, name);
         } catch (const std::exception& error) {
           *outcome = absl::InternalError(
               absl::StrCat("hook ", name, ": threw an exception: ", error.what()));
@@ -109,6 +107,7 @@ absl::Status InProcessBackend::CallHook(const HookSpec& spec, const Call& call,
           *outcome = absl::InternalError(
               absl::StrCat("hook ", name, ": threw a value that is not a std::exception"));
         }
+        *outcome = hook.Scrub(*outcome);
       }));
   return *outcome;
 }
@@ -238,18 +237,17 @@ absl::Status InProcessBackend::ValidateConfig(const Json& parameters, absl::stri
     return CheckConfigKind(*manifest, parameters);
   }
   DRA_ASSIGN_OR_RETURN(const Instance instance, CurrentInstance("validate_config"));
-  Withheld withheld;
-  withheld.AddParameters(parameters);
-  return withheld.Scrub(
-      CallHook(Spec("validate_config", HookMode::kAny, instance.host), call,
-               [api = library_.api, instance, text = DumpJson(parameters),
-                from = std::string(source)](const dra_call* hook, dra_error* err) {
-                 dra_validate_args args = {};
-                 args.struct_size = sizeof(args);
-                 args.parameters_json = View(text);
-                 args.source = View(from);
-                 return api->validate_config(instance.self, hook, &args, err);
-               }));
+  HookSpec spec = Spec("validate_config", HookMode::kAny, instance.host);
+  spec.secrets = [parameters](Withheld& withheld) { withheld.AddParameters(parameters); };
+  return CallHook(spec, call,
+                  [api = library_.api, instance, text = DumpJson(parameters),
+                   from = std::string(source)](const dra_call* hook, dra_error* err) {
+                    dra_validate_args args = {};
+                    args.struct_size = sizeof(args);
+                    args.parameters_json = View(text);
+                    args.source = View(from);
+                    return api->validate_config(instance.self, hook, &args, err);
+                  });
 }
 
 absl::StatusOr<PrepareResult> InProcessBackend::Prepare(const PrepareArgs& args, const Call& call) {
@@ -257,9 +255,10 @@ absl::StatusOr<PrepareResult> InProcessBackend::Prepare(const PrepareArgs& args,
   const auto collector = std::make_shared<PrepareCollector>(args.devices.size());
   const auto texts =
       std::make_shared<const ClaimTexts>(args.claim, args.devices, args.saved_undo, args.others);
-  DRA_RETURN_IF_ERROR(WithoutTextsOf(
-      args.devices, args.saved_undo,
-      CallHook(Spec("prepare", HookMode::kClaim, instance.host, args.claim.uid), call,
+  HookSpec spec = Spec("prepare", HookMode::kClaim, instance.host, args.claim.uid);
+  spec.secrets = SecretsOf(texts);
+  DRA_RETURN_IF_ERROR(
+      CallHook(spec, call,
                [api = library_.api, instance, collector, texts,
                 reserved = DumpJson(args.reserved_for)](const dra_call* hook, dra_error* err) {
                  const dra_claim claim = texts->Claim();
@@ -272,7 +271,7 @@ absl::StatusOr<PrepareResult> InProcessBackend::Prepare(const PrepareArgs& args,
                  c_args.others_json = View(texts->others);
                  const dra_prepare_sink sink = collector->Sink();
                  return api->prepare(instance.self, hook, &c_args, &sink, err);
-               })));
+               }));
   absl::StatusOr<PrepareResult> result = collector->Take();
   if (!result.ok()) return Annotate(result.status(), "hook prepare");
   return result;
@@ -282,19 +281,19 @@ absl::Status InProcessBackend::Unprepare(const UnprepareArgs& args, const Call& 
   DRA_ASSIGN_OR_RETURN(const Instance instance, CurrentInstance("unprepare"));
   const auto texts =
       std::make_shared<const ClaimTexts>(args.claim, args.devices, args.undo, args.others);
-  return WithoutTextsOf(
-      args.devices, args.undo,
-      CallHook(Spec("unprepare", HookMode::kClaim, instance.host, args.claim.uid), call,
-               [api = library_.api, instance, texts](const dra_call* hook, dra_error* err) {
-                 const dra_claim claim = texts->Claim();
-                 dra_unprepare_args c_args = {};
-                 c_args.struct_size = sizeof(c_args);
-                 c_args.claim = &claim;
-                 c_args.devices_json = View(texts->devices);
-                 c_args.undo = View(texts->undo);
-                 c_args.others_json = View(texts->others);
-                 return api->unprepare(instance.self, hook, &c_args, err);
-               }));
+  HookSpec spec = Spec("unprepare", HookMode::kClaim, instance.host, args.claim.uid);
+  spec.secrets = SecretsOf(texts);
+  return CallHook(spec, call,
+                  [api = library_.api, instance, texts](const dra_call* hook, dra_error* err) {
+                    const dra_claim claim = texts->Claim();
+                    dra_unprepare_args c_args = {};
+                    c_args.struct_size = sizeof(c_args);
+                    c_args.claim = &claim;
+                    c_args.devices_json = View(texts->devices);
+                    c_args.undo = View(texts->undo);
+                    c_args.others_json = View(texts->others);
+                    return api->unprepare(instance.self, hook, &c_args, err);
+                  });
 }
 
 absl::Status InProcessBackend::ReconcileBound(absl::string_view hook,
@@ -331,9 +330,10 @@ absl::StatusOr<ReconcileResult> InProcessBackend::ReconcileRecordHook(const Reco
   const auto collector = std::make_shared<ReconcileCollector>(from.devices.size());
   const auto texts =
       std::make_shared<const ClaimTexts>(from.claim, from.devices, from.undo, from.others);
-  DRA_RETURN_IF_ERROR(WithoutTextsOf(
-      from.devices, from.undo,
-      CallHook(Spec("reconcile_record", HookMode::kAlone, instance.host, from.claim.uid), call,
+  HookSpec spec = Spec("reconcile_record", HookMode::kAlone, instance.host, from.claim.uid);
+  spec.secrets = SecretsOf(texts);
+  DRA_RETURN_IF_ERROR(
+      CallHook(spec, call,
                [api = library_.api, instance, collector, texts, same_boot = record.same_boot](
                    const dra_call* hook, dra_error* err) {
                  const dra_claim claim = texts->Claim();
@@ -346,7 +346,7 @@ absl::StatusOr<ReconcileResult> InProcessBackend::ReconcileRecordHook(const Reco
                  args.others_json = View(texts->others);
                  const dra_reconcile_sink sink = collector->Sink();
                  return api->reconcile_record(instance.self, hook, &args, &sink, err);
-               })));
+               }));
   absl::StatusOr<ReconcileResult> result = collector->Take();
   if (!result.ok()) return Annotate(result.status(), "hook reconcile_record");
   return result;

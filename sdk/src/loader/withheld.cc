@@ -39,10 +39,13 @@ void Withheld::AddParameters(const Json& parameters) {
   }
 }
 
-void Withheld::AddDevices(const std::vector<PrepareDevice>& devices) {
-  for (const PrepareDevice& device : devices) {
-    if (!device.configs.is_array()) continue;
-    for (const Json& config : device.configs) {
+void Withheld::AddDevices(absl::string_view devices_json) {
+  const absl::StatusOr<Json> devices = ParseJson(devices_json, "devices");
+  if (!devices.ok() || !devices->is_array()) return;
+  for (const Json& device : *devices) {
+    const Json* configs = Find(device, "configs");
+    if (configs == nullptr || !configs->is_array()) continue;
+    for (const Json& config : *configs) {
       if (const Json* parameters = Find(config, "parameters"); parameters != nullptr) {
         AddParameters(*parameters);
       }
@@ -54,24 +57,27 @@ void Withheld::AddUndo(absl::string_view undo) {
   if (undo.size() >= kMinBytes) texts_.emplace_back(undo);
 }
 
-absl::Status Withheld::Scrub(const absl::Status& status) const {
-  if (status.ok() || texts_.empty()) return status;
+std::string Withheld::Scrub(std::string text) const {
   std::vector<std::string> texts = texts_;
   // The longest first: one may be part of another.
   std::sort(texts.begin(), texts.end(), [](const std::string& a, const std::string& b) {
     return a.size() != b.size() ? a.size() > b.size() : a < b;
   });
-  std::string message(status.message());
-  for (const std::string& text : texts) {
-    absl::StrReplaceAll({{text, kMark}}, &message);
+  for (const std::string& secret : texts) {
+    absl::StrReplaceAll({{secret, kMark}}, &text);
     // The text of a hook is cut at a length: a beginning at the very end counts too.
-    for (size_t part = std::min(text.size(), message.size()); part >= kMinBytes; --part) {
-      if (!absl::EndsWith(message, absl::string_view(text).substr(0, part))) continue;
-      message.replace(message.size() - part, part, std::string(kMark));
+    for (size_t part = std::min(secret.size(), text.size()); part >= kMinBytes; --part) {
+      if (!absl::EndsWith(text, absl::string_view(secret).substr(0, part))) continue;
+      text.replace(text.size() - part, part, std::string(kMark));
       break;
     }
   }
-  absl::Status scrubbed(status.code(), message);
+  return text;
+}
+
+absl::Status Withheld::Scrub(const absl::Status& status) const {
+  if (status.ok() || texts_.empty()) return status;
+  absl::Status scrubbed(status.code(), Scrub(std::string(status.message())));
   status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
     scrubbed.SetPayload(type, payload);
   });
