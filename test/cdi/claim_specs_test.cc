@@ -232,9 +232,10 @@ TEST_F(Cdi06, TemporariesOfAKillAreRemovedAndOnlyOurs) {
        {ours, std::string(".k8s.other.test-claim_x.json.0011.tmp"), std::string("spec.1.tmp")}) {
     std::ofstream(cdi + "/" + name) << "{";
   }
-  ASSERT_TRUE(specs_.RemoveTemporaries(absl::Now() - absl::Hours(1)).ok());
-  EXPECT_EQ(fs_.List(cdi)->size(), 3u);  // younger than that: another instance may be writing it
-  ASSERT_TRUE(specs_.RemoveTemporaries().ok());
+  EXPECT_EQ(*specs_.ListTemporaries(), std::vector<std::string>{kUid});
+  ASSERT_TRUE(specs_.RemoveTemporaries("another").ok());
+  EXPECT_EQ(fs_.List(cdi)->size(), 3u);
+  ASSERT_TRUE(specs_.RemoveTemporaries(kUid).ok());
   EXPECT_EQ(*fs_.List(cdi),
             (std::vector<std::string>{".k8s.other.test-claim_x.json.0011.tmp", "spec.1.tmp"}));
 }

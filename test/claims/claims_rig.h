@@ -140,6 +140,15 @@ class FakeCdi final : public CdiFiles {
     for (const auto& [uid, content] : files) claims.push_back(uid);
     return claims;
   }
+  absl::StatusOr<std::vector<std::string>> ListTemporaries() override {
+    const absl::MutexLock lock(&mutex_);
+    return std::vector<std::string>(temporaries.begin(), temporaries.end());
+  }
+  absl::Status RemoveTemporaries(absl::string_view uid) override {
+    const absl::MutexLock lock(&mutex_);
+    temporaries.erase(std::string(uid));
+    return absl::OkStatus();
+  }
   absl::StatusOr<std::vector<std::pair<std::string, std::string>>> Devices(
       absl::string_view uid) override {
     const absl::MutexLock lock(&mutex_);
@@ -158,6 +167,7 @@ class FakeCdi final : public CdiFiles {
 
   absl::Mutex mutex_;
   std::map<std::string, std::string> files;
+  std::set<std::string> temporaries;  // claims with a half-written file
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> named_devices;
   absl::Status write_error;
   absl::Status remove_error;

@@ -179,6 +179,27 @@ TEST(Uncreated, APrepareWaitsForTheBackendsCreateToo) {
   EXPECT_EQ(*asked, 3);
 }
 
+TEST(Uncreated, AnUnprepareStopsWaitingForTheCreateAfterHalfAMinute) {
+  ClaimsRig rig;
+  rig.Allocate("U1", {Result("d0")});
+  ASSERT_TRUE(rig.Prepare("U1").ok());
+  const auto asked = std::make_shared<std::atomic<int>>(0);
+  rig.backend_.OnUnprepare([asked, &rig](const loader::UnprepareArgs&, const Call&) {
+    if (++*asked == 2) rig.clock_.Advance(absl::Seconds(28));
+    if (*asked == 3) rig.clock_.Advance(absl::Seconds(3));
+    return loader::MarkUncreated(absl::FailedPreconditionError("the backend is not created"));
+  });
+  const absl::Status given_up = rig.Unprepare("U1");
+  EXPECT_TRUE(absl::IsFailedPrecondition(given_up)) << given_up;
+  EXPECT_EQ(*asked, 3);
+  EXPECT_EQ(rig.Phase("U1"), "unpreparing");
+  // The kubelet comes again, and has half a minute again.
+  rig.backend_.OnUnprepare(
+      [](const loader::UnprepareArgs&, const Call&) { return absl::OkStatus(); });
+  EXPECT_TRUE(rig.Unprepare("U1").ok());
+  EXPECT_THAT(rig.Leftovers(), IsEmpty());
+}
+
 TEST(Uncreated, ARefusalOfTheBackendItselfIsAnErrorAtOnce) {
   ClaimsRig rig;
   rig.Allocate("U1", {Result("d0")});

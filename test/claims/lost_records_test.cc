@@ -215,16 +215,33 @@ TEST_F(Sweep, SharedFilesGoWithTheirLastUser) {
   EXPECT_TRUE(Exists("shared-files/other/file"));
 }
 
-TEST_F(Sweep, TemporaryFilesOfNotesGoOnceTheyAreOld) {
+TEST_F(Sweep, ATemporaryFileOfANoteGoesOnceItHasBeenThereForAMinute) {
   ASSERT_TRUE(rig_.manager_->NotePut("serial-d0", "health", "bad").ok());
+  // As old as can be by the wall clock, which may have jumped: somebody may be writing it all the same.
   Touch("notes/backend/0123/.k.json.0123456789abcdef.tmp", absl::Hours(1));
-  Touch("notes/host/0123/.k.json.0123456789abcdef.tmp");
   Touch("notes/host/0123/mine", absl::Hours(1));
   Restore();
+  EXPECT_TRUE(Exists("notes/backend/0123/.k.json.0123456789abcdef.tmp"));
+  rig_.clock_.Advance(absl::Seconds(61));
+  Touch("notes/host/0123/.k.json.0123456789abcdef.tmp");
+  Restore();
   EXPECT_FALSE(Exists("notes/backend/0123/.k.json.0123456789abcdef.tmp"));
-  EXPECT_TRUE(Exists("notes/host/0123/.k.json.0123456789abcdef.tmp")) << "it may be being written";
+  EXPECT_TRUE(Exists("notes/host/0123/.k.json.0123456789abcdef.tmp")) << "first seen just now";
   EXPECT_TRUE(Exists("notes/host/0123/mine"));
   EXPECT_EQ(*rig_.manager_->NoteGet("serial-d0", "health"), "bad");
+}
+
+TEST_F(Sweep, AHalfWrittenCdiFileStaysWhileItsClaimIsLocked) {
+  rig_.cdi_.temporaries = {"GONE", "U1"};
+  const records::ClaimLocks locks(rig_.directory_.Path("data/serialize.lock"));
+  {
+    const auto lock = locks.TryLockClaim("U1");
+    ASSERT_TRUE(lock.ok()) << lock.status();
+    Restore();
+    EXPECT_EQ(rig_.cdi_.temporaries, std::set<std::string>{"U1"});
+  }
+  Restore();
+  EXPECT_TRUE(rig_.cdi_.temporaries.empty());
 }
 
 TEST_F(Sweep, KeptRecordsAndForeignFilesBesideTheRecordsStay) {

@@ -182,8 +182,11 @@ TEST(Reconcile, ALostDeviceMakesTheClaimDirtyAndKeepsItsDevicesHeld) {
   ASSERT_TRUE(rig.manager_->Reconcile({}).ok());
   EXPECT_EQ(rig.Recorded("U1").phase, records::Phase::kDirty);
   EXPECT_THAT(rig.Recorded("U1").last_error, HasSubstr("lost"));
+  EXPECT_TRUE(rig.manager_->Claims().at(0).lost);
   EXPECT_FALSE(rig.cdi_.Has("U1"));
   EXPECT_THAT(rig.manager_->HeldDevices(), SizeIs(1));
+  rig.Boot();
+  EXPECT_TRUE(rig.manager_->Claims().at(0).lost) << "the next process knows it too";
   ASSERT_TRUE(rig.Unprepare("U1").ok());
   EXPECT_THAT(rig.Leftovers(), IsEmpty());
 }

@@ -64,6 +64,12 @@ class CdiOnDisk final : public claims::CdiFiles {
   }
   absl::Status Remove(absl::string_view uid) override { return specs_.Remove(uid); }
   absl::StatusOr<std::vector<std::string>> ListClaims() override { return specs_.ListClaims(); }
+  absl::StatusOr<std::vector<std::string>> ListTemporaries() override {
+    return specs_.ListTemporaries();
+  }
+  absl::Status RemoveTemporaries(absl::string_view uid) override {
+    return specs_.RemoveTemporaries(uid);
+  }
   absl::StatusOr<std::vector<std::pair<std::string, std::string>>> Devices(
       absl::string_view uid) override {
     return specs_.Devices(uid);

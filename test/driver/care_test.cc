@@ -76,6 +76,25 @@ TEST_F(Ckp08, TheDaemonReleasesAClaimThatIsGoneOnceItsDeviceIsIdle) {
   EXPECT_TRUE(kubelet_->PrepareResources(kDriver, {next}).verdict.ok());
 }
 
+TEST_F(Care, ADeviceThatIsLostToItsClaimIsUnhealthyForTheKubeletUntilTheClaimEnds) {
+  StartNode();
+  const auto claim = Prepare("gpu-1");
+  ASSERT_TRUE(kubelet_->WaitForHealth(kDriver, kNode, "gpu-1", testing::KubeletHealth::kHealthy));
+  StopDaemon();
+  // Another card in the slot, which is well: neither discovery nor health has anything to say against it.
+  Control({{"cards", {{"gpu-1", {{"replaced", 1}}}}}});
+  for (const char* start : {"finds it", "reads it from the record"}) {
+    SCOPED_TRACE(start);
+    StartDaemon();
+    EXPECT_TRUE(
+        kubelet_->WaitForHealth(kDriver, kNode, "gpu-1", testing::KubeletHealth::kUnhealthy));
+    if (std::string(start) == "finds it") StopDaemon();
+  }
+  ASSERT_TRUE(kubelet_->WaitForPlugin(kDriver, kPatience));
+  EXPECT_TRUE(kubelet_->UnprepareResources(kDriver, {claim}).verdict.ok());
+  EXPECT_TRUE(kubelet_->WaitForHealth(kDriver, kNode, "gpu-1", testing::KubeletHealth::kHealthy));
+}
+
 TEST_F(Care, A404ThatIsNotAboutTheClaimReleasesNothing) {
   StartCaringNode();
   Prepare("gpu-1");

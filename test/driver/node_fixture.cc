@@ -147,12 +147,12 @@ void NodeFixture::Control(const Json& control) {
                   .ok());
 }
 
-int NodeFixture::HookCalls(const std::string& hook) const {
+int NodeFixture::HookCalls(const std::string& hook, const std::string& event) const {
   std::ifstream log(directory_.Path("state/hooks.jsonl"));
   int calls = 0;
   for (std::string line; std::getline(log, line);) {
     const auto entry = ParseJsonObject(line, "hook log");
-    if (entry.ok() && StringOr(*entry, "event") == "begin" && StringOr(*entry, "hook") == hook)
+    if (entry.ok() && StringOr(*entry, "event") == event && StringOr(*entry, "hook") == hook)
       ++calls;
   }
   return calls;

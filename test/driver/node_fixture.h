@@ -54,8 +54,8 @@ class NodeFixture : public ::testing::Test {
 
   // Writes the fake backend's control file.
   void Control(const Json& control);
-  // Calls of a hook so far, from the fake backend's log.
-  int HookCalls(const std::string& hook) const;
+  // Calls of a hook so far, from the fake backend's log; with another event, those.
+  int HookCalls(const std::string& hook, const std::string& event = "begin") const;
   std::vector<std::string> CdiFiles() const;
   std::vector<std::string> Records() const;
 

@@ -95,8 +95,37 @@ TEST_F(Hlt01Restart, EvidenceThatEndedTheFaultAlreadyIsTakenAgain) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_FALSE(again->sick);
   EXPECT_TRUE(inventory_.TakeFaultChanges().empty());
-  for (const Evidence& other : {Evidence{"replug", "ops"}, Evidence{"reset", "somebody"}})
+  for (const Evidence& other :
+       {Evidence{"replug", "ops", clock_.now}, Evidence{"reset", "somebody", clock_.now}})
     EXPECT_TRUE(absl::IsFailedPrecondition(inventory_.ClearFault("n1", "d0", other).status()));
+}
+
+TEST_F(Hlt01Restart, EvidenceOfAnEarlierFaultDoesNotEndALaterOne) {
+  inventory_.Restore({Stored("A", "reset")});
+  inventory_.Update(Found({Item("d0", "A")}), AllKept(), {});
+  const absl::Time since = inventory_.Faults().at(0).since;
+  const auto late = inventory_.ClearFault("n1", "d0", {"reset", "ops", since - absl::Seconds(1)});
+  EXPECT_TRUE(absl::IsFailedPrecondition(late.status())) << late.status();
+  EXPECT_TRUE(absl::StrContains(late.status().message(), "look at the device again"));
+  EXPECT_FALSE(Taint(*inventory_.Get()).is_null());
+  // The clock was set back since: it cannot tell which was first.
+  clock_.now = since - absl::Hours(1);
+  EXPECT_TRUE(inventory_.ClearFault("n1", "d0", {"reset", "ops", clock_.now}).ok());
+}
+
+TEST_F(Faults, LossToAClaimIsShownAndIsNoTaint) {
+  const auto lost = inventory_.SetLost({{{"n1", "d0"}, "lost to claim ns/c"}});
+  const Device* device = lost->FindDevice("n1", "d0");
+  EXPECT_EQ(device->health.state, HealthState::kUnhealthy);
+  EXPECT_EQ(device->health.fault_class, "lost");
+  EXPECT_EQ(device->health.message, "lost to claim ns/c");
+  EXPECT_TRUE(Taint(*lost).is_null());
+  // A healthy report does not bring back what the claim had; a fault outranks it.
+  EXPECT_FALSE(Report(HealthState::kHealthy));
+  EXPECT_EQ(inventory_.Get()->FindDevice("n1", "d0")->health.fault_class, "lost");
+  EXPECT_TRUE(Report(HealthState::kUnhealthy));
+  EXPECT_NE(inventory_.Get()->FindDevice("n1", "d0")->health.fault_class, "lost");
+  EXPECT_EQ(inventory_.SetLost({})->FindDevice("n1", "d0")->health.state, HealthState::kUnhealthy);
 }
 
 TEST_F(Faults, TheBackendsOwnEvidenceEndsAFault) {

@@ -8,8 +8,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "base/shared_syncs.h"
 #include "dra/base/file_system.h"
 #include "dra/base/status.h"
 #include "dra/base/unique_fd.h"
@@ -80,7 +84,26 @@ absl::StatusOr<std::string> Read(absl::string_view path, uint64_t max_bytes, int
   }
 }
 
+absl::Status Sync(const std::string& directory) {
+  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return Failed("open", directory);
+  if (::fsync(fd.get()) != 0) return Failed("fsync", directory);
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+struct PosixFileSystem::Shared {
+  // More than so many are closed at once, so that no burst takes all descriptors.
+  static constexpr size_t kMaxRemoved = 32;
+
+  SharedSyncs syncs{&Sync};
+  absl::Mutex mutex;
+  std::vector<UniqueFd> removed ABSL_GUARDED_BY(mutex);  // files without a name
+};
+
+PosixFileSystem::PosixFileSystem() : shared_(std::make_unique<Shared>()) {}
+PosixFileSystem::~PosixFileSystem() = default;
 
 absl::StatusOr<std::string> PosixFileSystem::ReadFile(absl::string_view path, uint64_t max_bytes) {
   return Read(path, max_bytes, 0);
@@ -114,6 +137,22 @@ absl::Status PosixFileSystem::Rename(absl::string_view from, absl::string_view t
 absl::Status PosixFileSystem::Remove(absl::string_view path) {
   if (::unlink(std::string(path).c_str()) != 0) return Failed("remove", path);
   return absl::OkStatus();
+}
+
+absl::Status PosixFileSystem::RemoveName(absl::string_view path) {
+  // As long as somebody has the file open, removing its name frees nothing.
+  UniqueFd file(::open(std::string(path).c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  absl::Status removed = Remove(path);
+  if (!file || !removed.ok()) return removed;
+  const absl::MutexLock lock(&shared_->mutex);
+  if (shared_->removed.size() < Shared::kMaxRemoved) shared_->removed.push_back(std::move(file));
+  return removed;
+}
+
+void PosixFileSystem::FreeRemoved() {
+  std::vector<UniqueFd> removed;
+  const absl::MutexLock lock(&shared_->mutex);
+  removed.swap(shared_->removed);
 }
 
 absl::Status PosixFileSystem::RemoveDirectory(absl::string_view path) {
@@ -151,10 +190,7 @@ absl::StatusOr<std::vector<std::string>> PosixFileSystem::List(absl::string_view
 }
 
 absl::Status PosixFileSystem::SyncDirectory(absl::string_view path) {
-  const UniqueFd fd(::open(std::string(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) return Failed("open", path);
-  if (::fsync(fd.get()) != 0) return Failed("fsync", path);
-  return absl::OkStatus();
+  return shared_->syncs.Run(path);
 }
 
 absl::StatusOr<FileInfo> PosixFileSystem::Stat(absl::string_view path, bool follow) {

@@ -187,25 +187,37 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ClaimSpecs::Dev
   return devices;
 }
 
-absl::Status ClaimSpecs::RemoveTemporaries(absl::Time before) {
+std::string ClaimSpecs::ClaimOfTemporary(absl::string_view name) const {
+  if (!IsTemporaryName(name)) return "";
+  // ".<file of the claim>.<random>.tmp"
+  name.remove_prefix(1);
+  if (!absl::ConsumePrefix(&name, file_prefix_)) return "";
+  const absl::string_view uid = name.substr(0, name.find(absl::StrCat(kExtension, ".")));
+  return uid.size() < name.size() && IsSafeFileId(uid) ? std::string(uid) : "";
+}
+
+absl::StatusOr<std::vector<std::string>> ClaimSpecs::ListTemporaries() {
+  const absl::StatusOr<std::vector<std::string>> names = fs_->List(directory_);
+  if (absl::IsNotFound(names.status())) return std::vector<std::string>();
+  if (!names.ok()) return Annotate(names.status(), "list CDI specs");
+  std::set<std::string> claims;
+  for (const std::string& name : *names) {
+    std::string uid = ClaimOfTemporary(name);
+    if (!uid.empty()) claims.insert(std::move(uid));
+  }
+  return std::vector<std::string>(claims.begin(), claims.end());
+}
+
+absl::Status ClaimSpecs::RemoveTemporaries(absl::string_view claim_uid) {
   const absl::StatusOr<std::vector<std::string>> names = fs_->List(directory_);
   if (absl::IsNotFound(names.status())) return absl::OkStatus();
   if (!names.ok()) return Annotate(names.status(), "list CDI specs");
   absl::Status first;
   for (const std::string& name : *names) {
-    if (!IsTemporaryName(name) || !absl::StartsWith(name, absl::StrCat(".", file_prefix_)))
-      continue;
-    const std::string path = JoinPath(directory_, name);
-    const absl::StatusOr<FileInfo> info = fs_->Stat(path);
-    absl::Status status = info.status();
-    if (info.ok()) {
-      if (absl::FromUnixNanos(info->mtime_ns) >= before) continue;
-      status = RemoveIfExists(*fs_, path);
-    }
-    if (absl::IsNotFound(status)) continue;  // renamed or removed meanwhile
-    first.Update(Annotate(status, "remove a temporary CDI file"));
+    if (claim_uid.empty() || ClaimOfTemporary(name) != claim_uid) continue;
+    first.Update(RemoveIfExists(*fs_, JoinPath(directory_, name)));
   }
-  return first;
+  return Annotate(first, "remove a temporary CDI file");
 }
 
 }  // namespace dra::cdi

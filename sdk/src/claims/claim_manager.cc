@@ -43,12 +43,13 @@ absl::StatusOr<std::unique_ptr<ClaimManager>> ClaimManager::Create(Options optio
 
 ClaimManagerImpl::ClaimManagerImpl(Options options, Dependencies dependencies)
     : core_(std::move(options), std::move(dependencies)),
-      operations_(&prepares_, &unprepares_, &timers_,
-                  [this](Operation& operation) {
-                    return operation.kind == OperationKind::kPrepare
-                               ? AttemptPrepare(core_, operation)
-                               : AttemptUnprepare(core_, operation);
-                  }),
+      operations_(
+          &prepares_, &unprepares_, &timers_,
+          [this](Operation& operation) {
+            return operation.kind == OperationKind::kPrepare ? AttemptPrepare(core_, operation)
+                                                             : AttemptUnprepare(core_, operation);
+          },
+          [this] { core_.deps.fs->FreeRemoved(); }),
       prepares_(core_.options.prepare_threads),
       unprepares_(core_.options.unprepare_threads) {
   core_.on_released = [this] { operations_.Released(); };

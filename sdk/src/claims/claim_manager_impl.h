@@ -81,6 +81,7 @@ class ClaimManagerImpl final : public ClaimManager {
   void SayLost(const std::string& claim_uid, absl::string_view why);
   void SweepFiles();
   void SweepTemporaries();
+  absl::Status SweepNotes();
   // Reconcile (reconcile.cc).
   absl::StatusOr<std::set<std::string>> RecordedClaims();
   absl::Status CheckNoRecordIsLost(const std::set<std::string>& recorded);
@@ -116,10 +117,11 @@ class ClaimManagerImpl final : public ClaimManager {
     records::Phase phase = records::Phase::kPrepared;
     bool reported = false;
   };
-  std::map<std::string, Evidence> evidence_ ABSL_GUARDED_BY(mutex_);  // by claim uid
-  std::set<std::string> prepare_again_ ABSL_GUARDED_BY(mutex_);       // claim uids
-  std::set<std::string> said_lost_ ABSL_GUARDED_BY(mutex_);           // claim uids
-  std::set<std::string> said_nameless_ ABSL_GUARDED_BY(mutex_);       // claim uids
+  std::map<std::string, Evidence> evidence_ ABSL_GUARDED_BY(mutex_);               // by claim uid
+  std::set<std::string> prepare_again_ ABSL_GUARDED_BY(mutex_);                    // claim uids
+  std::set<std::string> said_lost_ ABSL_GUARDED_BY(mutex_);                        // claim uids
+  std::map<std::string, MonotonicTime> note_temporaries_ ABSL_GUARDED_BY(mutex_);  // first seen
+  std::set<std::string> said_nameless_ ABSL_GUARDED_BY(mutex_);                    // claim uids
   std::atomic<bool> restored_ = false;
   std::stop_source shutdown_;  // ends what reads claims
   // In this order: the pools end first, and what runs on them uses the operations and the timers until then.

@@ -44,6 +44,7 @@ void ClaimTable::PutLocked(const records::Record& record) {
     }
   }
   summary.last_error = record.last_error;
+  summary.lost = record.lost;
   summary.since = record.since;
 }
 

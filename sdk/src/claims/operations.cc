@@ -32,8 +32,12 @@ Step Step::Wait(absl::Status why, absl::Duration retry_after, std::vector<std::s
 }
 
 Operations::Operations(ThreadPool* prepares, ThreadPool* unprepares, TimerQueue* timers,
-                       Attempt attempt)
-    : prepares_(prepares), unprepares_(unprepares), timers_(timers), attempt_(std::move(attempt)) {}
+                       Attempt attempt, std::function<void()> answered)
+    : prepares_(prepares),
+      unprepares_(unprepares),
+      timers_(timers),
+      attempt_(std::move(attempt)),
+      answered_(std::move(answered)) {}
 
 std::shared_ptr<Operation> Operations::Enter(std::shared_ptr<Operation> operation,
                                              std::shared_ptr<PendingAnswer> waiter,
@@ -171,6 +175,7 @@ void Operations::Finish(const std::shared_ptr<Operation>& operation, const Outco
   }
   ReleasedBy(*operation);
   for (const auto& waiter : waiters) waiter->Give(outcome);
+  answered_();
   {
     const absl::MutexLock lock(&mutex_);
     --answering_;

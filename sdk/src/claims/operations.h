@@ -71,8 +71,9 @@ struct Step {
 class Operations {
  public:
   using Attempt = std::function<Step(Operation&)>;
-  // All outlive this.
-  Operations(ThreadPool* prepares, ThreadPool* unprepares, TimerQueue* timers, Attempt attempt);
+  // All outlive this. `answered` runs after the answers of an operation, on its thread: for what nobody waits for.
+  Operations(ThreadPool* prepares, ThreadPool* unprepares, TimerQueue* timers, Attempt attempt,
+             std::function<void()> answered);
 
   // Called on a thread of `prepares`: the first attempt may run before this returns.
   void SubmitPrepare(const loader::ClaimIdentity& claim, resource::ResourceClaim fresh,
@@ -113,6 +114,7 @@ class Operations {
   ThreadPool* const unprepares_;
   TimerQueue* const timers_;
   const Attempt attempt_;
+  const std::function<void()> answered_;
   mutable absl::Mutex mutex_;
   std::unordered_map<std::string, Slot> slots_ ABSL_GUARDED_BY(mutex_);
   int answering_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -113,6 +113,7 @@ class ClaimTurn {
 
   void Lose() {
     record_.phase = Phase::kDirty;
+    record_.lost = true;
     record_.since = core_.deps.clock->Now();
     record_.last_error = "a device of the claim is lost and cannot be had again, says the backend";
     RemoveCdi();

@@ -1,4 +1,6 @@
+#include <map>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "claims/claim_manager_impl.h"
@@ -12,7 +14,8 @@ using records::Phase;
 using records::Record;
 
 namespace {
-// Notes have no lock, so a temporary file that is younger may be one that is being written.
+// A temporary file of a note that has been there for so long is not being written. By the monotonic clock, because the
+// wall clock jumps.
 constexpr absl::Duration kStaleTemporary = absl::Minutes(1);
 }  // namespace
 
@@ -38,6 +41,7 @@ void ClaimManagerImpl::Restore(const Call& call) {
   SweepFiles();
   SweepTemporaries();
   RemoveStaleHolds();
+  core_.deps.fs->FreeRemoved();  // also of the orphans that were released
 }
 
 void ClaimManagerImpl::RestoreClaim(const Record& record, bool submit_status, const Call& call) {
@@ -110,13 +114,42 @@ void ClaimManagerImpl::SweepTemporaries() {
       sweep(temporary.claim_uid, [&] { return RemoveIfExists(*core_.deps.fs, temporary.path); });
     }
   }
+  const auto cdi = core_.deps.cdi->ListTemporaries();
+  if (cdi.ok()) {
+    for (const std::string& uid : *cdi) {
+      sweep(uid, [&] { return core_.deps.cdi->RemoveTemporaries(uid); });
+    }
+  }
   for (const absl::Status& swept :
-       {core_.files.SweepShared(Call::WithTimeout(kLockPatience)),
-        core_.notes.RemoveTemporaries(core_.deps.clock->Now() - kStaleTemporary)}) {
+       {core_.files.SweepShared(Call::WithTimeout(kLockPatience)), SweepNotes()}) {
     if (swept.ok()) continue;
     core_.deps.logger.Warn("left-over files of killed writers stay",
                            {{"driver", core_.options.driver_name}, {"error", swept.ToString()}});
   }
+}
+
+absl::Status ClaimManagerImpl::SweepNotes() {
+  DRA_ASSIGN_OR_RETURN(const std::vector<std::string> paths, core_.notes.ListTemporaries());
+  const MonotonicTime now = core_.deps.clock->Monotonic();
+  std::map<std::string, MonotonicTime> before;
+  {
+    const absl::MutexLock lock(&mutex_);
+    before.swap(note_temporaries_);
+  }
+  std::map<std::string, MonotonicTime> seen;
+  absl::Status first;
+  for (const std::string& path : paths) {
+    const auto found = before.find(path);
+    const MonotonicTime since = found == before.end() ? now : found->second;
+    if (now - since < absl::ToChronoNanoseconds(kStaleTemporary)) {
+      seen.emplace(path, since);
+    } else {
+      first.Update(RemoveIfExists(*core_.deps.fs, path));
+    }
+  }
+  const absl::MutexLock lock(&mutex_);
+  note_temporaries_ = std::move(seen);
+  return first;
 }
 
 }  // namespace dra::claims

@@ -26,9 +26,9 @@ absl::Status ForgetUnknown(ClaimCore& core, records::OperationLock& lock,
 
 // A failed unprepare costs the pod a retry of the kubelet's, so one that comes before the backend's create waits for it,
 // but not past what a call has (design 3.4): a backend that is never created is an error.
-bool MayWaitForCreate(Operation& operation) {
+bool MayWaitForCreate(const ClaimCore& core, Operation& operation) {
   constexpr std::chrono::seconds kCreatePatience(30);
-  const MonotonicTime now = std::chrono::steady_clock::now();
+  const MonotonicTime now = core.deps.clock->Monotonic();
   if (!operation.uncreated_since.has_value()) operation.uncreated_since = now;
   return !operation.stop.stop_requested() && now - *operation.uncreated_since < kCreatePatience;
 }
@@ -78,7 +78,7 @@ Step AttemptUnprepare(ClaimCore& core, Operation& operation) {
   const absl::Status undone =
       WalkBack(core, std::move(known), keys, road, operation.stop.get_token());
   if (undone.ok()) return Step::Done(std::vector<PreparedDevice>());
-  if (loader::IsUncreated(undone) && MayWaitForCreate(operation)) {
+  if (loader::IsUncreated(undone) && MayWaitForCreate(core, operation)) {
     return Step::Wait(Annotate(undone, context), Backoff(operation.failures++));
   }
   return Step::Done(Annotate(undone, context));

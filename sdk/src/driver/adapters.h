@@ -56,11 +56,16 @@ class ClaimCdiFiles final : public claims::CdiFiles {
                                const Json& claim_edits) override;
   absl::Status Remove(absl::string_view claim_uid) override { return specs_.Remove(claim_uid); }
   absl::StatusOr<std::vector<std::string>> ListClaims() override { return specs_.ListClaims(); }
+  absl::StatusOr<std::vector<std::string>> ListTemporaries() override {
+    return specs_.ListTemporaries();
+  }
+  absl::Status RemoveTemporaries(absl::string_view claim_uid) override {
+    return specs_.RemoveTemporaries(claim_uid);
+  }
   absl::StatusOr<std::vector<std::pair<std::string, std::string>>> Devices(
       absl::string_view claim_uid) override {
     return specs_.Devices(claim_uid);
   }
-  absl::Status RemoveTemporaries(absl::Time before) { return specs_.RemoveTemporaries(before); }
 
  private:
   cdi::ClaimSpecs specs_;

@@ -180,7 +180,7 @@ void HealthNotes::TakeForeignEvidence() {
     if (!noted.ok()) continue;  // its own evidence counts when it can be read
     for (const Fault& other : *noted) {
       const bool same = other.pool == fault.pool && other.device == fault.device;
-      if (!same || other.evidence.text.empty() || other.evidence.at < fault.since ||
+      if (!same || other.evidence.text.empty() || inventory::IsOlderThan(other.evidence, fault) ||
           other.evidence.at <= fault.evidence.at) {
         continue;
       }

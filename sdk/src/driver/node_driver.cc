@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -30,8 +31,6 @@
 namespace dra::driver {
 namespace {
 
-// A temporary CDI file that is younger may be one that another instance is writing.
-constexpr absl::Duration kStaleTemporary = absl::Minutes(1);
 constexpr absl::Duration kStartRetry = absl::Seconds(5);
 // How often the set of held devices is looked at after an unprepare; a burst of them is one look.
 constexpr absl::Duration kHeldCheck = absl::Seconds(1);
@@ -264,13 +263,13 @@ class NodeDriverImpl final : public NodeDriver {
     care.driver_name = config_.name;
     care.check_interval = config_.orphan_check_interval;
     caretaker_ = std::make_unique<ClaimCaretaker>(
-        care, claims_.get(), [this] { supervisor_->RequestDiscovery(); }, environment_.clock,
-        logger_);
-    const absl::Status cleaned =
-        cdi_->RemoveTemporaries(environment_.clock->Now() - kStaleTemporary);
-    if (!cleaned.ok() && !absl::IsNotFound(cleaned)) {
-      logger_.Warn("left-over temporary CDI files stay", {{"error", cleaned.ToString()}});
-    }
+        care, claims_.get(),
+        [this] {
+          ShowLostDevices();
+          supervisor_->RequestDiscovery();
+        },
+        environment_.clock, logger_);
+    ShowLostDevices();  // those that an earlier process found
     MarkDirectory();
     return absl::OkStatus();
   }
@@ -343,6 +342,21 @@ class NodeDriverImpl final : public NodeDriver {
     if (fields_.has_value() && fields_ == discovered_with) turn_->SetReady();
   }
 
+  // A device that its claim has lost is unhealthy for the kubelet until the claim ends.
+  void ShowLostDevices() {
+    std::map<std::pair<std::string, std::string>, std::string> lost;
+    for (const claims::ClaimSummary& claim : claims_->Claims()) {
+      if (!claim.lost || !claim.same_boot) continue;
+      for (const resource::DeviceId& device : claim.devices) {
+        lost[{device.pool, device.device}] =
+            absl::StrCat("lost to claim ", claim.claim.namespace_name, "/", claim.claim.name,
+                         " (uid ", claim.claim.uid, "): ", claim.last_error);
+      }
+    }
+    some_are_lost_ = !lost.empty();
+    OnSnapshot(inventory_->SetLost(std::move(lost)));
+  }
+
   // Follows the operator's requests. A device that is published only because a claim holds it goes when the claim does.
   // A library that was replaced on disk is said once: the old code runs on until a restart (PLG-10).
   void WatchHeldDevices(const std::stop_token& stop) {
@@ -355,7 +369,9 @@ class NodeDriverImpl final : public NodeDriver {
       }
       library_changed = !unchanged.ok();
       desk_->Poll();
-      if (!held_changed_.exchange(false) || !leans_on_holders_) continue;
+      if (!held_changed_.exchange(false)) continue;
+      if (some_are_lost_) ShowLostDevices();
+      if (!leans_on_holders_) continue;
       publisher_->SetHeld(claims_->HeldDevices());
       supervisor_->RequestDiscovery();
     }
@@ -392,6 +408,7 @@ class NodeDriverImpl final : public NodeDriver {
       ABSL_GUARDED_BY(fields_mutex_);  // what the API server keeps, once it was asked
 
   std::atomic<bool> held_changed_ = false;
+  std::atomic<bool> some_are_lost_ = false;
   std::atomic<bool> leans_on_holders_ = false;
   std::atomic<bool> stopped_ = false;
   absl::Mutex deliver_mutex_;

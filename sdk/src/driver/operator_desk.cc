@@ -79,7 +79,8 @@ absl::StatusOr<std::string> OperatorDesk::ClearFault(const ClearFaultRequest& re
     answer = unsaved->second;
   } else {
     const inventory::Evidence evidence = {
-        request.evidence, request.by.empty() ? "operator" : request.by, clock_->Now()};
+        request.evidence, request.by.empty() ? "operator" : request.by,
+        request.at == absl::UnixEpoch() ? clock_->Now() : request.at};
     DRA_ASSIGN_OR_RETURN(const inventory::Fault fault,
                          inventory_->ClearFault(pool, request.device, evidence));
     answer = absl::StrCat("device ", pool, "/", request.device, ": fault \"", fault.fault_class,

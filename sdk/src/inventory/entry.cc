@@ -160,6 +160,12 @@ bool MergeHealth(Entry* entry, absl::Time now) {
     health.clears_with = fault.clears_with;
   } else if (auto own = OwnTaintHealth(entry->base); own.has_value()) {
     health = *std::move(own);
+  } else if (!entry->lost.empty()) {
+    health.state = loader::HealthState::kUnhealthy;
+    health.fault_class = "lost";
+    health.message = entry->lost;
+    health.remedy = "delete the pod, to have it scheduled anew";
+    health.clears_with.clear();
   }
   if (SameHealth(entry->health, health)) return false;
   const bool other_state = entry->health.state != health.state;

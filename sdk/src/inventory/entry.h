@@ -24,6 +24,7 @@ struct Entry {
   bool gone = false;
   bool known = false;             // was there at an earlier discovery
   loader::DeviceHealth reported;  // what the backend's health hook said last
+  std::string lost;               // not empty: lost to a claim that holds it, with the text
   FaultState fault;               // what came of all its reports, and of the stored note
   loader::DeviceHealth health;    // the worst of all sources: what is shown
   absl::Time health_since;
@@ -33,7 +34,7 @@ struct Entry {
   std::vector<Finding> findings;                  // made by Publish: why it is withheld
 };
 
-// Makes entry->health anew from its sources: fault, taints of the backend's own, the last report. True if its state
+// Makes entry->health anew from its sources: fault, taints of the backend's own, loss, the last report. True if its state
 // changed; marks the entry dirty if anything did.
 bool MergeHealth(Entry* entry, absl::Time now);
 

@@ -1,5 +1,6 @@
 // What the inventory does with health: reports, faults, notes, evidence.
 
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -56,6 +57,8 @@ void Inventory::State::ReportHealth() {
 void Inventory::State::ShowHealth() {
   const absl::Time now = clock->Now();
   for (auto& [key, entry] : entries) {
+    const auto missed = lost.find(key);
+    entry.lost = missed == lost.end() ? "" : missed->second;
     if (MergeHealth(&entry, now)) LogHealth(entry);
   }
 }
@@ -98,6 +101,15 @@ std::shared_ptr<const Snapshot> Inventory::UpdateHealthFailed(const absl::Status
   state_->health.clear();
   state_->health_error = error;
   state_->ReportHealth();
+  return state_->Rebuild();
+}
+
+std::shared_ptr<const Snapshot> Inventory::SetLost(
+    std::map<std::pair<std::string, std::string>, std::string> lost) {
+  absl::MutexLock lock(&state_->mutex);
+  if (state_->lost == lost) return state_->snapshot;
+  state_->lost = std::move(lost);
+  state_->ShowHealth();
   return state_->Rebuild();
 }
 
@@ -148,7 +160,17 @@ absl::StatusOr<Fault> Inventory::ClearFault(absl::string_view pool, absl::string
     if (repeated) return over;
     return absl::FailedPreconditionError(absl::StrCat(name, " has no fault that could be cleared"));
   }
-  entry.fault.Clear(evidence, state_->Now());
+  const Moment now = state_->Now();
+  // Such a request waited in its file over a crash, and the device fell sick again meanwhile. A fault that began in the
+  // future shows only that the clock was set back.
+  const absl::Time since = entry.fault.fault().since;
+  if (IsOlderThan(evidence, entry.fault.fault()) && since <= now.wall) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        name, ": the evidence is of ", absl::FormatTime(evidence.at, absl::UTCTimeZone()),
+        ", before its fault \"", entry.fault.fault().fault_class, "\" began at ",
+        absl::FormatTime(since, absl::UTCTimeZone()), ": look at the device again"));
+  }
+  entry.fault.Clear(evidence, now);
   state_->NoteFault(found->first, entry);
   state_->ShowHealth();
   state_->Rebuild();

@@ -81,32 +81,24 @@ absl::Status Notes::SyncWayTo(const std::string& identity_directory) const {
   return Annotate(fs_->SyncDirectory(data), "write note");
 }
 
-absl::Status Notes::RemoveTemporaries(absl::Time before) const {
-  absl::Status first;
+absl::StatusOr<std::vector<std::string>> Notes::ListTemporaries() const {
+  std::vector<std::string> paths;
   for (const char* owner : {"host", "backend"}) {
     const std::string root = JoinPath(directory_, owner);
     const absl::StatusOr<std::vector<std::string>> identities = fs_->List(root);
     if (absl::IsNotFound(identities.status())) continue;
-    first.Update(identities.status());
-    if (!identities.ok()) continue;
+    DRA_RETURN_IF_ERROR(Annotate(identities.status(), "list the notes"));
     for (const std::string& identity : *identities) {
       const std::string directory = JoinPath(root, identity);
       const absl::StatusOr<FileInfo> info = fs_->Stat(directory);
       if (!info.ok() || info->type != FileType::kDirectory) continue;
-      const absl::StatusOr<std::vector<std::string>> files = fs_->List(directory);
-      first.Update(files.status());
-      if (!files.ok()) continue;
-      for (const std::string& name : *files) {
-        if (!IsTemporaryName(name)) continue;
-        const std::string path = JoinPath(directory, name);
-        const absl::StatusOr<FileInfo> file = fs_->Stat(path);
-        if (!file.ok() || file->type != FileType::kRegular) continue;
-        if (absl::FromUnixNanos(file->mtime_ns) >= before) continue;
-        first.Update(RemoveIfExists(*fs_, path));
+      DRA_ASSIGN_OR_RETURN(const std::vector<std::string> files, fs_->List(directory));
+      for (const std::string& name : files) {
+        if (IsTemporaryName(name)) paths.push_back(JoinPath(directory, name));
       }
     }
   }
-  return Annotate(first, "remove temporary files of notes");
+  return paths;
 }
 
 }  // namespace dra::records

@@ -24,9 +24,9 @@ constexpr absl::string_view kTail = "}\n";
 constexpr std::array<absl::string_view, kPhases> kPhaseNames = {
     "preparing", "prepared", "unpreparing", "dirty", "quarantined"};
 
-constexpr std::array<absl::string_view, 12> kRecordMembers = {
+constexpr std::array<absl::string_view, 13> kRecordMembers = {
     "phase", "bootId",  "claim",       "reservedFor", "allocationDigest", "devices", "edits",
-    "undo",  "backend", "sharedFiles", "since",       "lastError"};
+    "undo",  "backend", "sharedFiles", "since",       "lastError",        "lost"};
 constexpr std::array<absl::string_view, 7> kDeviceMembers = {
     "result", "identity", "exclusionKeys", "consumesCounters", "configs", "edits", "status"};
 
@@ -138,6 +138,7 @@ absl::StatusOr<Record> FromPayload(const Json& json, absl::string_view uid) {
     record.since = absl::UnixEpoch();
   }
   record.last_error = StringOr(json, "lastError");
+  record.lost = BoolOr(json, "lost");
   record.unknown = UnknownMembers(json, kRecordMembers);
   return record;
 }
@@ -175,7 +176,8 @@ std::string EncodeRecord(const Record& record) {
   if (!record.shared_files.empty()) json["sharedFiles"] = record.shared_files;
   json["since"] = absl::FormatTime(absl::RFC3339_full, record.since, absl::UTCTimeZone());
   if (!record.last_error.empty()) json["lastError"] = record.last_error;
-  const std::string payload = absl::StrCat(DumpJsonPretty(json), "\n");
+  if (record.lost) json["lost"] = true;
+  const std::string payload = absl::StrCat(DumpJson(json), "\n");
   return absl::StrCat(kHead, kFormatMajor, ".", std::max(kFormatMinor, record.format_minor), kHash,
                       Sha256Hex(payload), kOpen, payload, kTail);
 }

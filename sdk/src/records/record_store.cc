@@ -144,8 +144,10 @@ absl::StatusOr<RecordStore::Kept> RecordStore::Quarantine(absl::string_view clai
 absl::Status RecordStore::Remove(absl::string_view claim_uid) {
   DRA_RETURN_IF_ERROR(CheckUid(claim_uid));
   // The name that is outranked goes first, so that a death in between leaves what is true.
-  DRA_RETURN_IF_ERROR(RemoveIfExists(*fs_, UnpreparingPathFor(claim_uid)));
-  DRA_RETURN_IF_ERROR(RemoveIfExists(*fs_, PathFor(claim_uid)));
+  for (const std::string& path : {UnpreparingPathFor(claim_uid), PathFor(claim_uid)}) {
+    const absl::Status removed = fs_->RemoveName(path);
+    if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+  }
   // The highest number goes first: number 1 is what says "quarantined".
   int last = 0;
   while (last < kMaxKept) {

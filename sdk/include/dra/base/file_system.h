@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -53,12 +54,17 @@ class FileSystem {
   // rename(2): replaces `to`.
   virtual absl::Status Rename(absl::string_view from, absl::string_view to) = 0;
   virtual absl::Status Remove(absl::string_view path) = 0;
+  // As Remove, for a file whose space nobody waits for: it is given back by FreeRemoved, which whoever has removed
+  // something calls once it has answered. Freeing blocks can take longer than all the rest (a disk mounted with
+  // `discard`). By default a Remove.
+  virtual absl::Status RemoveName(absl::string_view path) { return Remove(path); }
+  virtual void FreeRemoved() {}
   virtual absl::Status RemoveDirectory(absl::string_view path) = 0;
   // Makes one directory; OK if it is there already as a directory.
   virtual absl::Status MakeDirectory(absl::string_view path, uint32_t mode) = 0;
   // Entry names without "." and "..", sorted.
   virtual absl::StatusOr<std::vector<std::string>> List(absl::string_view path) = 0;
-  // fsync of a directory.
+  // fsync of a directory. Callers who meet share one, which starts after the last of them has come.
   virtual absl::Status SyncDirectory(absl::string_view path) = 0;
   // lstat, or stat with `follow`.
   virtual absl::StatusOr<FileInfo> Stat(absl::string_view path, bool follow = false) = 0;
@@ -68,6 +74,9 @@ class FileSystem {
 // The kernel's file system.
 class PosixFileSystem final : public FileSystem {
  public:
+  PosixFileSystem();
+  ~PosixFileSystem() override;
+
   absl::StatusOr<std::string> ReadFile(absl::string_view path,
                                        uint64_t max_bytes = 64u << 20) override;
   absl::StatusOr<std::string> ReadOwnFile(absl::string_view path,
@@ -76,12 +85,18 @@ class PosixFileSystem final : public FileSystem {
                           bool sync) override;
   absl::Status Rename(absl::string_view from, absl::string_view to) override;
   absl::Status Remove(absl::string_view path) override;
+  absl::Status RemoveName(absl::string_view path) override;
+  void FreeRemoved() override;
   absl::Status RemoveDirectory(absl::string_view path) override;
   absl::Status MakeDirectory(absl::string_view path, uint32_t mode) override;
   absl::StatusOr<std::vector<std::string>> List(absl::string_view path) override;
   absl::Status SyncDirectory(absl::string_view path) override;
   absl::StatusOr<FileInfo> Stat(absl::string_view path, bool follow = false) override;
   absl::StatusOr<std::string> ReadLink(absl::string_view path) override;
+
+ private:
+  struct Shared;
+  const std::unique_ptr<Shared> shared_;
 };
 
 enum class Durability {

@@ -49,14 +49,18 @@ class ClaimSpecs {
   // same device and share the second is told as a device "<device>-2": the name does not say which it is.
   absl::StatusOr<std::vector<std::pair<std::string, std::string>>> Devices(
       absl::string_view claim_uid);
-  // Removes temporary files that a kill left: only ours, by name, and last written before `before`, so that a file
-  // that another instance is writing now stays. Goes on after a failure and returns the first.
-  absl::Status RemoveTemporaries(absl::Time before = absl::InfiniteFuture());
+  // The claims, sorted and unique, with a temporary file of ours: left by a kill, or being written by who holds the
+  // claim's lock.
+  absl::StatusOr<std::vector<std::string>> ListTemporaries();
+  // Removes them, with the claim's lock held. Goes on after a failure and returns the first.
+  absl::Status RemoveTemporaries(absl::string_view claim_uid);
 
   std::string PathFor(absl::string_view claim_uid) const;
   const std::string& kind() const { return kind_; }
 
  private:
+  // The claim whose temporary file has that name; "": it is none of ours.
+  std::string ClaimOfTemporary(absl::string_view name) const;
   struct Built;
   absl::StatusOr<Built> Build(absl::string_view claim_uid, const std::vector<ClaimDevice>& devices,
                               const Json& claim_edits) const;

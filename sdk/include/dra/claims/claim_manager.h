@@ -68,6 +68,7 @@ struct ClaimSummary {
   bool same_boot = true;
   std::vector<resource::DeviceId> devices;
   std::string last_error;  // "" if none
+  bool lost = false;       // a device of it is lost, said the backend in Reconcile
   absl::Time since;
 };
 

@@ -68,6 +68,10 @@ class CdiFiles {
   virtual absl::Status Remove(absl::string_view claim_uid) = 0;
   // Claim UIDs that have a file of ours.
   virtual absl::StatusOr<std::vector<std::string>> ListClaims() = 0;
+  // The claims with a half-written file: left by a kill, or being written by who holds the claim's lock.
+  virtual absl::StatusOr<std::vector<std::string>> ListTemporaries() = 0;
+  // Removes those of a claim whose lock is held.
+  virtual absl::Status RemoveTemporaries(absl::string_view claim_uid) = 0;
   // (device, share id or "") of each entry of the claim's file: what is left to tell when the record is lost or
   // damaged. The file does not name the pool, and a device without edits may have no entry. Errors: NotFound if there
   // is no file, DataLoss if it cannot be understood.

@@ -33,6 +33,11 @@ struct Fault {
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
+// True if the evidence was given before the fault began, so that it says nothing of it. Requests carry whole seconds.
+inline bool IsOlderThan(const Evidence& evidence, const Fault& fault) {
+  return evidence.at + absl::Seconds(1) <= fault.since;
+}
+
 // A device that falls sick is tainted at once and the first time well again at once. If it falls sick again within
 // kFlapWindow of being well, each time counts as a flap, and it must then be reported healthy without a break for
 // Hold(flaps) before the taint goes: 10 s, 20 s, 40 s, ... 5 minutes. So a flapping device costs few slice writes.

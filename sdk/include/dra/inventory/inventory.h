@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -82,8 +83,9 @@ struct Options {
 // Absence: a device missing from a complete discovery goes, unless a claim holds it (gone), or an item error names it or
 //   its identity. A backend that wants a broken slot to stay listed and tainted goes on reporting the
 //   device, and reports it unhealthy.
-// Health: one state per device, the worst of the backend's health reports, its own taints that keep work away, and the
-//   fault that an earlier process noted. It goes to the taint and to Device::health alike. A device with a fault gets
+// Health: one state per device, the worst of the backend's health reports, its own taints that keep work away, the
+//   fault that an earlier process noted, and SetLost. It goes to the taint and to Device::health alike, but what is only
+//   lost to its claim gets no taint: whether new work may have it is for the backend's reports to say. A device with a fault gets
 //   the taint {taint_key, fault class, NoSchedule} beside its own taints; timeAdded is the second it appeared and stays,
 //   also over a restart. The fault ends as fault.h says: "unknown" is shown where there is none, gives no taint, and
 //   takes none away; a stored fault waits for a report of this process. Other hardware in the place inherits nothing.
@@ -114,9 +116,14 @@ class Inventory {
   std::vector<Fault> Faults() const;
   // Takes evidence that the device's fault has gone. It ends now, unless the last report says that the device is sick:
   // then with the first healthy one. `pool` is the full name. Returns the fault as it is then; evidence that ended it may
-  // be given again. Errors: Unavailable before the first discovery, NotFound, FailedPrecondition if there is no fault.
+  // be given again. Errors: Unavailable before the first discovery, NotFound, FailedPrecondition if there is no fault or the evidence is
+  // older than it.
   absl::StatusOr<Fault> ClearFault(absl::string_view pool, absl::string_view device,
                                    const Evidence& evidence);
+  // Devices that are lost to the claims that hold them: (full pool, name) -> text for people. Takes the place of the last
+  // ones.
+  std::shared_ptr<const Snapshot> SetLost(
+      std::map<std::pair<std::string, std::string>, std::string> lost);
   // Puts the drain taint on every device, since then, or takes it away.
   std::shared_ptr<const Snapshot> SetDrain(bool on, absl::Time since);
 

@@ -30,9 +30,9 @@ class Notes {
   absl::Status Put(NoteOwner owner, absl::string_view identity, absl::string_view key,
                    absl::string_view value) const;
 
-  // Removes temporary files that a killed writer left: those last written before `before`, so that one that is being
-  // written stays. Goes on after a failure and returns the first.
-  absl::Status RemoveTemporaries(absl::Time before) const;
+  // The paths of temporary files: left by a killed writer, or being written now. Notes have no lock that would tell; a
+  // name is never used twice, so one that is still there after a while was left.
+  absl::StatusOr<std::vector<std::string>> ListTemporaries() const;
 
  private:
   std::string DirectoryFor(NoteOwner owner, absl::string_view identity) const;

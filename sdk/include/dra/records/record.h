@@ -77,7 +77,8 @@ struct Record {
   std::vector<std::string> shared_files;  // SHA-256 of shared files it keeps alive
   absl::Time since;                       // when the phase began
   std::string last_error;
-  Json unknown;  // members that this build does not know: object
+  bool lost = false;  // dirty because the backend's reconcile found a device of it lost
+  Json unknown;       // members that this build does not know: object
 };
 
 // This build writes format kFormatMajor.kFormatMinor. A record of a newer minor is read and its unknown members are
