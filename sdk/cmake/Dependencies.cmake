@@ -36,7 +36,7 @@ get_property(imported DIRECTORY "${PROJECT_SOURCE_DIR}" PROPERTY IMPORTED_TARGET
 foreach(target IN LISTS imported)
   get_target_property(type ${target} TYPE)
   # ThreadSanitizer can leave a shared library out of account, not an archive: test/support/tsan_suppressions.txt.
-  if(target MATCHES "^(absl|gRPC)::" AND type STREQUAL "SHARED_LIBRARY" AND NOT DRA_SANITIZE MATCHES "thread")
+  if(target MATCHES "^((absl|gRPC)::.*|Boost::filesystem|yaml-cpp)$" AND type STREQUAL "SHARED_LIBRARY" AND NOT DRA_SANITIZE MATCHES "thread")
     dra_prefer_archive(${target})
   endif()
 endforeach()

@@ -49,7 +49,11 @@ class Backend : public FaultFixture {
                 {"unprepare", 1},
                 {"validate_config", 1},
                 {"discover", 1},
-                {"health", 1}}}}}};
+                {"health", 1},
+                {"busy", 1},
+                {"reconcile_begin", 1},
+                {"reconcile_record", 1},
+                {"reconcile_end", 1}}}}}};
   }
   static Json GpuConfig() {
     return Json::array(
@@ -79,6 +83,9 @@ class Backend : public FaultFixture {
       EXPECT_THAT(error, HasSubstr(how.error));
     }
   }
+
+  // Those that answer junk are not in the log as calls.
+  int Calls(const std::string& hook) const { return HookCalls(hook) + HookCalls(hook, "junk"); }
 
   int strikes_ = 0;
 };
@@ -159,6 +166,92 @@ TEST_F(Backend, ADiscoveryOrAHealthThatMisbehavesTakesNoDeviceAwayAndStopsNoClai
   EXPECT_TRUE(WaitForDevices([](const auto& devices) { return devices.size() == 4; }));
   ExpectHealed(MakeClaim("last", {"gpu-0"}));
 }
+
+TEST_F(Backend, ABusyThatMisbehavesKeepsTheDeviceOfItsOrphanAndNothingElse) {
+  adjust_ = [](DriverConfig& driver) {
+    driver.orphan_check_interval = absl::Milliseconds(20);
+    driver.orphan_grace = absl::Milliseconds(1);
+  };
+  StartFaultyNode(ShortLimits());
+  std::vector<Misbehaviour> all = Common();
+  for (Misbehaviour& junk : Junk({"badNumber", "nothing", "badCode"})) {
+    all.push_back(std::move(junk));
+  }
+  for (const Misbehaviour& how : all) {
+    SCOPED_TRACE(how.name);
+    const auto claim = MakeClaim(absl::StrCat("busy-", how.name), {"gpu-0"});
+    ASSERT_EQ(ErrorOf(Prepare(claim)), "");
+    Strike("busy", how.fault);
+    const int calls = Calls("busy");
+    ASSERT_TRUE(api_->store().Delete(kube::ResourceClaims(), "ns1", claim.name, {}).ok());
+    if (how.error == nullptr) {
+      EXPECT_TRUE(WaitUntil([&] { return Records().empty(); }));
+    } else {
+      // Twice: once would be too early to see what came of it.
+      const int wanted = absl::StrContains(how.name, "hang") ? 1 : 2;
+      EXPECT_TRUE(WaitUntil([&] { return Calls("busy") >= calls + wanted; }));
+      EXPECT_EQ(Records().size(), 1u) << "what cannot be told counts as busy";
+      ExpectOthersServed();
+    }
+    Control(Json::object());
+    EXPECT_TRUE(WaitUntil([&] { return Records().empty(); }));
+    EXPECT_TRUE(CdiFiles().empty());
+  }
+  EXPECT_TRUE(WaitForReady(true));
+}
+
+class ReconcileHook : public Backend, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(ReconcileHook, ThatMisbehavesTakesNoClaimAwayAndKeepsNobodyForLong) {
+  const std::string hook = GetParam();
+  StartFaultyNode(ShortLimits());
+  const auto held = MakeClaim("held", {"gpu-0"});
+  ASSERT_EQ(ErrorOf(Prepare(held)), "");
+  std::vector<Misbehaviour> all = Common();
+  if (hook == "reconcile_record") {
+    for (Misbehaviour& junk : Junk({"notJson", "notUtf8", "wrongType", "nothing", "badIndex",
+                                    "badNumber", "badCode", "nullText"})) {
+      all.push_back(std::move(junk));
+    }
+  }
+  for (const Misbehaviour& how : all) {
+    SCOPED_TRACE(how.name);
+    StopDaemon();
+    const int calls = Calls(hook);
+    Json once = how.fault;
+    once["times"] = 1;
+    Strike(hook, once);
+    StartFaulty(ShortLimits());
+    ASSERT_TRUE(kubelet_->WaitForPlugin(kDriver, kPatience));
+    ASSERT_TRUE(WaitUntil([&] { return Calls(hook) > calls; }));
+    if (how.name == std::string("hang")) {
+      // No claim's hook may run beside it: each is told why, at its own limit.
+      const auto waits = MakeClaim("waits", {"gpu-1"});
+      EXPECT_THAT(ErrorOf(Prepare(waits)), HasSubstr(hook));
+      Control(Json::object());
+      EXPECT_TRUE(WaitUntil([&] { return ErrorOf(Prepare(waits)).empty(); }));
+      EXPECT_EQ(ErrorOf(Unprepare(waits)), "");
+    }
+    ExpectOthersServed();
+    EXPECT_EQ(ErrorOf(Prepare(held)), "") << "it is prepared still";
+    EXPECT_EQ(CdiFiles().size(), 1u);
+    EXPECT_TRUE(WaitForReady(true)) << DumpJson(daemon_->Status());
+  }
+  // One that may not have reached the hardware is tried again.
+  StopDaemon();
+  const int calls = Calls(hook);
+  Strike(hook, {{"times", 1}, {"fail", {{"code", "UNAVAILABLE"}, {"message", "E8"}}}});
+  StartFaulty(ShortLimits());
+  ASSERT_TRUE(kubelet_->WaitForPlugin(kDriver, kPatience));
+  EXPECT_TRUE(WaitUntil([&] { return Calls(hook) >= calls + 2; }));
+  Control(Json::object());
+  EXPECT_EQ(ErrorOf(Unprepare(held)), "");
+  ExpectHealed(held);
+}
+
+INSTANTIATE_TEST_SUITE_P(Hooks, ReconcileHook,
+                         ::testing::Values("reconcile_begin", "reconcile_record", "reconcile_end"),
+                         [](const auto& tested) { return std::string(tested.param); });
 
 // The price of a backend that is not parallel: others wait for a hook that hangs, but each for its own limit only, and
 // each is told which hook it is and since when.

@@ -18,6 +18,7 @@ void FaultFixture::StartFaulty(Json backend_config) {
   DaemonConfig config = Config(std::move(backend_config));
   config.drivers[0].discover_interval = absl::Milliseconds(200);
   config.drivers[0].health_interval = absl::Milliseconds(200);
+  if (adjust_) adjust_(config.drivers[0]);
   auto daemon = Daemon::Create(std::move(config), &faulty_, &jumping_, Logger());
   ASSERT_TRUE(daemon.ok()) << daemon.status();
   daemon_ = *std::move(daemon);

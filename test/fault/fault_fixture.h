@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 
 #include "dra/testing/faulty_file_system.h"
@@ -41,6 +42,7 @@ class FaultFixture : public NodeFixture {
   // After the fault: the claim is prepared, others as well, all is unprepared, and nothing is left.
   void ExpectHealed(const testing::KubeletClaim& claim);
 
+  std::function<void(DriverConfig&)> adjust_;  // what StartFaulty changes beside
   testing::FaultyFileSystem faulty_;
   JumpingClock jumping_;
 };

@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -61,6 +64,34 @@ TEST(RunHelperProcess, KillsTheWholeGroupAtTheDeadline) {
   };
   while (alive() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   EXPECT_FALSE(alive());
+}
+
+TEST(RunHelperProcess, AHelperThatIsStoppedIsKilledAtTheDeadlineAndGoesOnWhenItMay) {
+  const TempDir dir;
+  const std::string stops = "echo $$ > " + dir.Path("pid.tmp") + "; mv " + dir.Path("pid.tmp") +
+                            " " + dir.Path("pid") + "; kill -STOP $$; echo on";
+  const auto killed =
+      RunHelperProcess({"/bin/sh", "-c", stops}, Call::WithTimeout(absl::Milliseconds(500)));
+  EXPECT_EQ(killed.status().code(), absl::StatusCode::kDeadlineExceeded);
+  const pid_t pid = std::stoi(dir.WaitFor("pid"));
+  EXPECT_NE(::kill(pid, 0), 0) << "it is gone, and reaped";
+
+  std::filesystem::remove(dir.Path("pid"));
+  std::thread wakes([&] {
+    const std::string stopped = "/proc/" + dir.WaitFor("pid");
+    const auto is_stopped = [&] {
+      std::ifstream stat(stopped.substr(0, stopped.find('\n')) + "/stat");
+      const std::string text(std::istreambuf_iterator<char>(stat), {});
+      return text.find(") T") != std::string::npos;
+    };
+    while (!is_stopped()) std::this_thread::yield();
+    ::kill(std::stoi(stopped.substr(6)), SIGCONT);
+  });
+  const auto result = RunHelperProcess({"/bin/sh", "-c", stops}, Minute());
+  wakes.join();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->exit_code, 0);
+  EXPECT_EQ(result->output, "on\n");
 }
 
 TEST(RunHelperProcess, EndsWhenTheCallIsCancelled) {
