@@ -95,6 +95,20 @@ TEST_F(Care, ADeviceThatIsLostToItsClaimIsUnhealthyForTheKubeletUntilTheClaimEnd
   EXPECT_TRUE(kubelet_->WaitForHealth(kDriver, kNode, "gpu-1", testing::KubeletHealth::kHealthy));
 }
 
+TEST_F(Care, ADeviceThatWasLostAndIsPreparedAgainIsHealthy) {
+  StartNode();
+  const auto claim = Prepare("gpu-1");
+  StopDaemon();
+  Control({{"cards", {{"gpu-1", {{"absent", true}}}}}});
+  StartDaemon();
+  ASSERT_TRUE(kubelet_->WaitForHealth(kDriver, kNode, "gpu-1", testing::KubeletHealth::kUnhealthy));
+  Control(Json::object());
+  ASSERT_TRUE(kubelet_->WaitForPlugin(kDriver, kPatience));
+  EXPECT_TRUE(WaitUntil([&] { return kubelet_->PrepareResources(kDriver, {claim}).verdict.ok(); }));
+  EXPECT_TRUE(kubelet_->WaitForHealth(kDriver, kNode, "gpu-1", testing::KubeletHealth::kHealthy));
+  EXPECT_TRUE(kubelet_->UnprepareResources(kDriver, {claim}).verdict.ok());
+}
+
 TEST_F(Care, A404ThatIsNotAboutTheClaimReleasesNothing) {
   StartCaringNode();
   Prepare("gpu-1");

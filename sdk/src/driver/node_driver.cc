@@ -354,7 +354,9 @@ class NodeDriverImpl final : public NodeDriver {
       }
     }
     some_are_lost_ = !lost.empty();
-    OnSnapshot(inventory_->SetLost(std::move(lost)));
+    const std::shared_ptr<const inventory::Snapshot> before = inventory_->Get();
+    std::shared_ptr<const inventory::Snapshot> now = inventory_->SetLost(std::move(lost));
+    if (now != before) OnSnapshot(std::move(now));
   }
 
   // Follows the operator's requests. A device that is published only because a claim holds it goes when the claim does.
@@ -369,9 +371,8 @@ class NodeDriverImpl final : public NodeDriver {
       }
       library_changed = !unchanged.ok();
       desk_->Poll();
-      if (!held_changed_.exchange(false)) continue;
-      if (some_are_lost_) ShowLostDevices();
-      if (!leans_on_holders_) continue;
+      if (some_are_lost_) ShowLostDevices();  // its claim may have ended, or been prepared again
+      if (!held_changed_.exchange(false) || !leans_on_holders_) continue;
       publisher_->SetHeld(claims_->HeldDevices());
       supervisor_->RequestDiscovery();
     }

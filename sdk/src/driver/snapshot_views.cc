@@ -16,6 +16,11 @@ std::vector<kubelet::DeviceHealth> KubeletHealth(const inventory::Snapshot& snap
           {pool.name, device->name, health, device->health_since, device->health.message});
     }
   }
+  for (const auto& [device, text] : snapshot.lost) {
+    const auto& [pool, name] = device;
+    if (snapshot.FindDevice(pool, name) != nullptr) continue;  // told above
+    devices.push_back({pool, name, kubelet::Health::kUnhealthy, snapshot.lost_since, text});
+  }
   return devices;
 }
 

@@ -153,6 +153,8 @@ std::shared_ptr<const Snapshot> Inventory::State::Rebuild() {
   next.known = known;
   next.last_error = last_error;
   next.last_success = last_success;
+  next.lost = lost;
+  next.lost_since = lost_since;
   next.findings = discovery_findings;
   if (!health_error.ok()) {
     next.findings.push_back({"", "", "health", "",
@@ -181,7 +183,8 @@ std::shared_ptr<const Snapshot> Inventory::State::Rebuild() {
   }
   const Snapshot& before = *snapshot;
   const bool same = before.known == next.known && before.findings == next.findings &&
-                    before.last_error == next.last_error && SamePools(before.pools, next.pools);
+                    before.last_error == next.last_error && before.lost == next.lost &&
+                    SamePools(before.pools, next.pools);
   next.version = before.version + (same ? 0 : 1);
   LogChanges(before, next);
   snapshot = std::make_shared<const Snapshot>(std::move(next));

@@ -109,6 +109,7 @@ std::shared_ptr<const Snapshot> Inventory::SetLost(
   absl::MutexLock lock(&state_->mutex);
   if (state_->lost == lost) return state_->snapshot;
   state_->lost = std::move(lost);
+  state_->lost_since = state_->clock->Now();
   state_->ShowHealth();
   return state_->Rebuild();
 }

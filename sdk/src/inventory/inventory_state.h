@@ -36,6 +36,7 @@ struct Inventory::State {
   bool known ABSL_GUARDED_BY(mutex) = false;
   Drain drain ABSL_GUARDED_BY(mutex);
   std::map<DeviceKey, std::string> lost ABSL_GUARDED_BY(mutex);
+  absl::Time lost_since ABSL_GUARDED_BY(mutex);
   std::map<FaultKey, Fault> restored ABSL_GUARDED_BY(mutex);  // until the next discovery
   std::map<FaultKey, Fault> changed ABSL_GUARDED_BY(mutex);   // notes to be written
   std::shared_ptr<const Snapshot> snapshot ABSL_GUARDED_BY(mutex) =

@@ -61,6 +61,9 @@ struct Snapshot {
   bool known = false;       // false: no discovery has succeeded yet; pools are unknown, not empty
   std::vector<Pool> pools;  // sorted by name; at least the node's own pool once known
   std::vector<Finding> findings;
+  // As given to SetLost, also what is not in `pools`: a process that starts does not know what is gone.
+  std::map<std::pair<std::string, std::string>, std::string> lost;
+  absl::Time lost_since;    // of the last change of `lost`
   absl::Status last_error;  // of the last discovery; OK when it succeeded
   absl::Time last_success;
 
