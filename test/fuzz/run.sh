@@ -55,7 +55,7 @@ printf '%s\n' "${targets[@]}" | xargs -P "${DRA_JOBS:-$(nproc)}" -I{} bash -c 'f
 if [ "$keep" = 1 ]; then
   for target in "${targets[@]}"; do
     # Names of found inputs are hashes; what has a name of its own was written by hand and stays.
-    "build/fuzz/test/fuzz/${target}_fuzz" -merge=1 "test/fuzz/corpus/$target" "$work/$target" > "$work/$target.merge.log" 2>&1
+    "build/fuzz/test/fuzz/${target}_fuzz" -set_cover_merge=1 -use_counters=0 "test/fuzz/corpus/$target" "$work/$target" > "$work/$target.merge.log" 2>&1
   done
 fi
 exit $status
