@@ -142,6 +142,7 @@ absl::Status PosixFileSystem::Remove(absl::string_view path) {
 absl::Status PosixFileSystem::RemoveName(absl::string_view path) {
   // As long as somebody has the file open, removing its name frees nothing.
   UniqueFd file(::open(std::string(path).c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!file && errno == ENOENT) return Failed("remove", path);
   absl::Status removed = Remove(path);
   if (!file || !removed.ok()) return removed;
   const absl::MutexLock lock(&shared_->mutex);

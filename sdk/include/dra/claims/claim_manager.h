@@ -29,7 +29,7 @@ struct Options {
   std::string
       data_directory;  // <kubelet root>/plugins/<driver>: claims/, held/, notes/, files/, serialize.lock
   std::string boot_id;
-  int prepare_threads = 16;
+  int prepare_threads = 32;
   int unprepare_threads = 4;  // reserved: prepares never use them
   absl::Duration answer_limit =
       absl::Seconds(40);  // a call is answered by then; the kubelet gives up at 45 s

@@ -23,7 +23,7 @@ struct DriverConfig {
   Json backend_config = Json::object();
   absl::Duration discover_interval = absl::Minutes(1);
   absl::Duration health_interval = absl::Seconds(10);
-  int prepare_threads = 16;
+  int prepare_threads = 32;
   int unprepare_threads = 4;
   bool device_status = true;  // write status.devices
   absl::Duration orphan_check_interval = absl::Minutes(5);
