@@ -9,6 +9,9 @@
 namespace dra::loader {
 namespace {
 
+// A hook may save undo data, up to its limit in bytes, as often as it likes: of so many, the newest, it is kept secret.
+constexpr size_t kMaxSavedUndo = 8;
+
 // Never used twice in a process: a late id of an earlier call, or of an earlier instance, must not name a new one.
 uint64_t NextCallId() {
   static std::atomic<uint64_t> last = 0;
@@ -47,6 +50,7 @@ RunningHook::RunningHook(std::string claim_uid, GivenSecrets secrets, MonotonicT
 
 void RunningHook::AddSavedUndo(std::string undo) {
   const std::lock_guard lock(mutex_);
+  if (saved_undo_.size() == kMaxSavedUndo) saved_undo_.erase(saved_undo_.begin());
   saved_undo_.push_back(std::move(undo));
 }
 
