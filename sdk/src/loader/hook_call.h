@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "dra/backend/abi.h"
 #include "dra/base/call.h"
 #include "dra/base/unique_fd.h"
