@@ -238,7 +238,9 @@ absl::Status InProcessBackend::ValidateConfig(const Json& parameters, absl::stri
   }
   DRA_ASSIGN_OR_RETURN(const Instance instance, CurrentInstance("validate_config"));
   HookSpec spec = Spec("validate_config", HookMode::kAny, instance.host);
-  spec.secrets = [parameters](Withheld& withheld) { withheld.AddParameters(parameters); };
+  spec.secrets = [given = std::make_shared<const Json>(parameters)](Withheld& withheld) {
+    withheld.AddParameters(*given);
+  };
   return CallHook(spec, call,
                   [api = library_.api, instance, text = DumpJson(parameters),
                    from = std::string(source)](const dra_call* hook, dra_error* err) {
