@@ -45,6 +45,7 @@ void NodeFixture::StartKubelet(int minor) {
 DaemonConfig NodeFixture::Config(Json backend_config) const {
   DaemonConfig config;
   config.node_name = kNode;
+  config.installation = "test";
   config.kubelet_root = directory_.Path("kubelet");
   config.cdi_directory = directory_.Path("cdi");
   config.kubeconfig = directory_.Path("kubeconfig");

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "dra/driver/operator_commands.h"
+#include "dra/driver/probe.h"
 #include "test/driver/node_fixture.h"
 
 namespace dra::driver {
@@ -94,6 +95,34 @@ TEST_F(OperatorLine, Slc11_DrainTaintsEveryDeviceAndUnprepareIsStillServed) {
 
   EXPECT_EQ(Run({"drain", "--driver", kDriver, "--off"}).status, kExitNothing);
   EXPECT_TRUE(WaitForTaints(kDrainKey, 0));
+}
+
+TEST_F(OperatorLine, TheProgramProbesTheRunningInstanceAtTheConfiguredSocket) {
+  StartNode();
+  ASSERT_TRUE(WaitForReady(true));
+  const std::string socket = daemon_->status_socket();
+  for (const char* question : {"live", "ready"}) {
+    const Ran ran = Run({"--status-socket", socket, "--probe", question});
+    EXPECT_EQ(ran.status, kProbeYes) << ran.output;
+    EXPECT_EQ(Run({"--status-socket", socket, "--pod-uid", "u1", "--probe", question}).status,
+              kProbeNo);
+  }
+  StopDaemon();
+  const Ran gone = Run({"--status-socket", socket, "--probe", "live"});
+  EXPECT_EQ(gone.status, kProbeUnknown);
+  EXPECT_THAT(gone.output, HasSubstr(socket));
+}
+
+TEST_F(OperatorLine, AProbeThatCannotBeAskedIsNoAnswer) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--probe", "live"},  // which socket?
+                                             {"--config", "/nonexistent", "--probe", "live"},
+                                             {"--status-socket", "/x", "--probe", "startup"},
+                                             {"--status-socket", "/x", "--probe", ""}}) {
+    const Ran ran = Run(arguments);
+    EXPECT_EQ(ran.status, kProbeUnknown) << ran.output;
+    EXPECT_NE(ran.output, "");
+  }
 }
 
 TEST_F(OperatorLine, Slc11_DrainByWithdrawalDeletesTheSlices) {

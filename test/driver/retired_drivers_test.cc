@@ -27,6 +27,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr char kOld[] = "old.sdk.test";
+constexpr char kInstallation[] = "default/dra-driver";
 constexpr char kUid[] = "5b2d9f0e-8c44-4a53-9a07-3f1d2c6e7a10";
 
 // A node on which the driver old.sdk.test ran before.
@@ -36,8 +37,9 @@ class FormerDriver : public ::testing::Test {
       : recorder_(nullptr, &clock_, &metrics_, Logger(), "dra-driver", "n1"),
         data_(directory_.Path(absl::StrCat("plugins/", kOld))) {
     EXPECT_TRUE(MakeDirectories(disk_, data_, 0750).ok());
-    EXPECT_TRUE(WriteDriverMarker(disk_, {kOld, "/lib/old.so", data_}).ok());
+    EXPECT_TRUE(WriteDriverMarker(disk_, {kOld, "/lib/old.so", data_, kInstallation}).ok());
     config_.node_name = "n1";
+    config_.installation = kInstallation;
     config_.kubelet_root = directory_.path();
     DriverConfig other;
     other.name = "new.sdk.test";
@@ -128,6 +130,20 @@ TEST_F(FormerDriver, IsLeftAloneWhileItIsConfigured) {
   EXPECT_TRUE(Marked());
 }
 
+// Two vendors' DaemonSets on one node, both built on this SDK: to either the other is a stranger, running or not.
+TEST_F(FormerDriver, AnotherInstallationsIsNoneOfOurs) {
+  for (const char* installation : {"vendor-b/driver", ""}) {
+    config_.installation = installation;
+    EXPECT_THAT(Look(), IsEmpty());
+    EXPECT_THAT(Slices(), SizeIs(4));
+    EXPECT_TRUE(Marked());
+  }
+  // Nor is a driver whose installation nobody knows, even to a process that has no name either.
+  ASSERT_TRUE(WriteDriverMarker(disk_, {kOld, "/lib/old.so", data_, ""}).ok());
+  EXPECT_THAT(Look(), IsEmpty());
+  EXPECT_THAT(Slices(), SizeIs(4));
+}
+
 TEST_F(FormerDriver, WithAClaimNothingIsRemovedAndTheConditionNamesItAndTheCure) {
   RecordClaim();
   const auto conditions = Look();
@@ -191,9 +207,9 @@ TEST_F(FormerDriver, DirectoriesOfOthersAreNotOurs) {
 }
 
 TEST_F(FormerDriver, ItsMarkerIsWrittenOnlyWhenItSaysSomethingElse) {
-  ASSERT_TRUE(WriteDriverMarker(fs_, {kOld, "/lib/old.so", data_}).ok());
+  ASSERT_TRUE(WriteDriverMarker(fs_, {kOld, "/lib/old.so", data_, kInstallation}).ok());
   EXPECT_EQ(fs_.Count({testing::FileOperation::kCreateFile, ""}), 0);
-  ASSERT_TRUE(WriteDriverMarker(fs_, {kOld, "/lib/other.so", data_}).ok());
+  ASSERT_TRUE(WriteDriverMarker(fs_, {kOld, "/lib/other.so", data_, kInstallation}).ok());
   EXPECT_EQ(fs_.Count({testing::FileOperation::kCreateFile, ""}), 1);
 }
 

@@ -23,6 +23,7 @@
 #include "dra/driver/daemon.h"
 #include "dra/driver/operator_commands.h"
 #include "dra/driver/preflight.h"
+#include "dra/driver/probe.h"
 #include "dra/driver/version.h"
 #include "dra/loader/loader.h"
 
@@ -41,6 +42,7 @@ struct Flags {
   Overrides overrides;
   bool check = false;
   bool list_backends = false;
+  std::optional<std::string> probe;
   DrainCommand drain;
   ClearFaultCommand clear_fault;
   UninstallCheckCommand uninstall_check;
@@ -82,6 +84,8 @@ void AddFlags(CLI::App* app, Flags* flags) {
                 "check configuration, paths, credentials and backends, then exit");
   app->add_flag("--list-backends", flags->list_backends,
                 "show the libraries of the backend directory, then exit");
+  app->add_option("--probe", flags->probe,
+                  "ask the running instance at the status socket, then exit: live or ready");
   app->set_version_flag("--version", std::string("dra-driver ") + kVersion);
 }
 
@@ -150,6 +154,20 @@ int Check(const DaemonConfig& config, FileSystem& fs, Clock& clock) {
   return all_ok ? 0 : 1;
 }
 
+int Probe(const std::string& question, const DaemonConfig& config) {
+  const std::optional<ProbeQuestion> parsed = ParseProbeQuestion(question);
+  if (!parsed.has_value()) {
+    std::cerr << "dra-driver: probe \"" << question << "\" is not one of live, ready\n";
+    return kProbeUnknown;
+  }
+  const absl::StatusOr<std::string> path = StatusSocketPath(config);
+  if (!path.ok()) {
+    Fail(path.status());
+    return kProbeUnknown;
+  }
+  return RunProbe({*parsed, *path, config.pod_uid}, std::cout, std::cerr);
+}
+
 // The exit status of the operator's command that was given, if one was.
 std::optional<int> RunCommand(const CLI::App& app, Flags flags, const DaemonConfig& config,
                               FileSystem& fs, Clock& clock) {
@@ -213,10 +231,11 @@ int Main(int argc, char** argv) {
   const absl::StatusOr<DaemonConfig> config = ReadConfig(flags, fs);
   if (!config.ok()) {
     const int failed = Fail(config.status());
-    // For a command 1 would be an answer.
-    return app.get_subcommands().empty() ? failed : kExitUnknown;
+    // For a command and a probe 1 would be an answer.
+    return app.get_subcommands().empty() && !flags.probe.has_value() ? failed : kExitUnknown;
   }
   if (const std::optional<int> status = RunCommand(app, flags, *config, fs, clock)) return *status;
+  if (flags.probe.has_value()) return Probe(*flags.probe, *config);
   if (flags.list_backends) return ListBackends(*config);
   if (flags.check) return Check(*config, fs, clock);
   const absl::Status valid = ValidateDaemonConfig(*config);

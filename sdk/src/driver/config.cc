@@ -13,6 +13,9 @@
 namespace dra::driver {
 namespace {
 
+// sun_path holds 108 bytes, the last of them NUL.
+constexpr size_t kMaxSocketPath = 107;
+
 void ReadLog(YamlMapping log, DaemonConfig* config) {
   std::string level = "info";
   std::string format = "text";
@@ -63,11 +66,26 @@ std::string DaemonConfig::DataDirectory(absl::string_view driver_name) const {
   return JoinPath(JoinPath(kubelet_root, "plugins"), driver_name);
 }
 
+absl::StatusOr<std::string> StatusSocketPath(const DaemonConfig& config) {
+  if (!config.status_socket.empty()) return config.status_socket;
+  if (config.drivers.empty()) {
+    return absl::InvalidArgumentError(
+        "the status socket is unknown: give --status-socket, or --config with a driver");
+  }
+  const std::string directory = config.DataDirectory(config.drivers.front().name);
+  const std::string name =
+      config.pod_uid.empty() ? "status.sock" : absl::StrCat("status-", config.pod_uid, ".sock");
+  std::string path = JoinPath(directory, name);
+  if (path.size() <= kMaxSocketPath) return path;
+  return JoinPath(directory, absl::StrCat("status-", Sha256Base64Url(config.pod_uid, 4), ".sock"));
+}
+
 absl::StatusOr<DaemonConfig> ParseDaemonConfig(absl::string_view text, absl::string_view what) {
   DRA_ASSIGN_OR_RETURN(YamlMapping mapping, YamlMapping::Parse(text, what));
   DaemonConfig config;
   mapping.String("nodeName", &config.node_name);
   mapping.String("podUID", &config.pod_uid);
+  mapping.String("installation", &config.installation);
   mapping.String("kubeletRoot", &config.kubelet_root);
   mapping.String("cdiDirectory", &config.cdi_directory);
   mapping.String("backendDirectory", &config.backend_directory);

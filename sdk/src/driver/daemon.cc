@@ -19,35 +19,18 @@
 namespace dra::driver {
 namespace {
 
-// sun_path holds 108 bytes, the last of them NUL.
-constexpr size_t kMaxSocketPath = 107;
 // A status socket that nobody answers at is another's leftover once it is so old.
 constexpr absl::Duration kStaleSocket = absl::Minutes(1);
-
-// The configured path, or one in the first driver's data directory: with the pod's UID where there is one, so that two
-// instances of a rolling update do not clash; hashed where the whole would not fit.
-std::string StatusSocketPath(const DaemonConfig& config) {
-  if (!config.status_socket.empty()) return config.status_socket;
-  const std::string directory = config.DataDirectory(config.drivers.front().name);
-  const std::string name =
-      config.pod_uid.empty() ? "status.sock" : absl::StrCat("status-", config.pod_uid, ".sock");
-  const std::string path = JoinPath(directory, name);
-  if (path.size() <= kMaxSocketPath) return path;
-  return JoinPath(directory, absl::StrCat("status-", Sha256Base64Url(config.pod_uid, 8), ".sock"));
-}
 
 class DaemonImpl final : public Daemon {
  public:
   DaemonImpl(DaemonConfig config, FileSystem* fs, Clock* clock, Logger logger)
-      : config_(std::move(config)),
-        fs_(fs),
-        clock_(clock),
-        logger_(std::move(logger)),
-        status_path_(StatusSocketPath(config_)) {}
+      : config_(std::move(config)), fs_(fs), clock_(clock), logger_(std::move(logger)) {}
 
   ~DaemonImpl() override { Stop(); }
 
   absl::Status Init() {
+    DRA_ASSIGN_OR_RETURN(status_path_, StatusSocketPath(config_));
     const std::string registry = JoinPath(config_.kubelet_root, "plugins_registry");
     const absl::StatusOr<FileInfo> info = fs_->Stat(registry, /*follow=*/true);
     if (!info.ok() || info->type != FileType::kDirectory) {

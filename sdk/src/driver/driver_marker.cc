@@ -18,8 +18,10 @@ std::string DriverMarkerPath(const std::string& directory) {
 }
 
 absl::Status WriteDriverMarker(FileSystem& fs, const DriverMarker& marker) {
-  const std::string text =
-      DumpJsonPretty({{"format", 1}, {"driver", marker.driver}, {"backend", marker.backend}});
+  const std::string text = DumpJsonPretty({{"format", 1},
+                                           {"driver", marker.driver},
+                                           {"backend", marker.backend},
+                                           {"installation", marker.installation}});
   const std::string path = DriverMarkerPath(marker.directory);
   const absl::StatusOr<std::string> stored = fs.ReadOwnFile(path, kMaxBytes);
   if (stored.ok() && *stored == text) return absl::OkStatus();
@@ -46,7 +48,8 @@ absl::StatusOr<std::vector<DriverMarker>> FindDriverMarkers(FileSystem& fs,
     DRA_RETURN_IF_ERROR(text.status());
     const absl::StatusOr<Json> json = ParseJsonObject(*text, name);
     if (!json.ok() || IntOr(*json, "format") != 1 || StringOr(*json, "driver") != name) continue;
-    markers.push_back({name, StringOr(*json, "backend"), directory});
+    markers.push_back(
+        {name, StringOr(*json, "backend"), directory, StringOr(*json, "installation")});
   }
   return markers;
 }

@@ -13,8 +13,9 @@ namespace dra::driver {
 // runs, or ran: docs/operations.md. Without it a directory is not ours, whatever is in it.
 struct DriverMarker {
   std::string driver;
-  std::string backend;    // path of the library it ran with
-  std::string directory;  // the data directory
+  std::string backend;       // path of the library it ran with
+  std::string directory;     // the data directory
+  std::string installation;  // DaemonConfig::installation of the process that wrote it
 };
 
 // Durable; written only if it says something else.

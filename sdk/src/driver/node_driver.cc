@@ -277,7 +277,8 @@ class NodeDriverImpl final : public NodeDriver {
   // What an operator, and a daemon in which this driver is no longer configured, look for.
   void MarkDirectory() {
     const std::string directory = daemon_.DataDirectory(config_.name);
-    absl::Status marked = WriteDriverMarker(*environment_.fs, {config_.name, library_, directory});
+    absl::Status marked = WriteDriverMarker(
+        *environment_.fs, {config_.name, library_, directory, daemon_.installation});
     if (marked.ok()) marked = environment_.fs->MakeDirectory(JoinPath(directory, "requests"), 0700);
     if (!marked.ok()) {
       logger_.Warn("data directory is not marked as this driver's", {{"error", marked.ToString()}});

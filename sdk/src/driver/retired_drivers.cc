@@ -49,6 +49,7 @@ RetiredDrivers::RetiredDrivers(const DaemonConfig& config, Environment environme
                                absl::Duration interval)
     : kubelet_root_(config.kubelet_root),
       node_name_(config.node_name),
+      installation_(config.installation),
       interval_(interval),
       environment_(std::move(environment)),
       logger_(environment_.logger) {
@@ -58,6 +59,7 @@ RetiredDrivers::RetiredDrivers(const DaemonConfig& config, Environment environme
 RetiredDrivers::~RetiredDrivers() { Stop(); }
 
 void RetiredDrivers::Start() {
+  if (installation_.empty()) return;
   thread_ = std::jthread([this](const std::stop_token& stop) {
     do {
       Look(stop);
@@ -79,6 +81,7 @@ void RetiredDrivers::Look(const std::stop_token& stop) {
         absl::StrCat("cannot look for drivers that ran here before: ", markers.status().message());
   } else {
     for (const DriverMarker& marker : *markers) {
+      if (installation_.empty() || marker.installation != installation_) continue;
       if (configured_.contains(marker.driver)) continue;
       std::string reason = Retire(marker, stop);
       if (!reason.empty()) waiting[marker.driver] = std::move(reason);

@@ -23,7 +23,8 @@
 
 namespace dra::driver {
 
-// Drivers that ran on this node and are no longer configured. Their slices would attract pods that nobody prepares; so
+// Drivers that ran on this node as part of the same installation and are no longer configured. Another installation's
+// are none of ours: its process may only be down for a moment. Their slices would attract pods that nobody prepares; so
 // they are deleted, and the marker of the data directory with them: once no claim has a record or a hold there, and no
 // other instance serves the driver. Until then nothing is touched, and a condition, an Event and one log line say what
 // to do. Looked at once a minute: it heals by itself.
@@ -50,6 +51,7 @@ class RetiredDrivers {
 
   const std::string kubelet_root_;
   const std::string node_name_;
+  const std::string installation_;
   const absl::Duration interval_;
   const Environment environment_;
   const Logger logger_;

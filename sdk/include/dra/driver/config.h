@@ -34,6 +34,9 @@ struct DriverConfig {
 struct DaemonConfig {
   std::string node_name;
   std::string pod_uid;  // set: per-pod socket names, for rolling updates
+  // Which installation on the node this process is of: a driver that the same one served before, and no longer
+  // configures, is retired (docs/operations.md). "": none is, since another installation's would look the same.
+  std::string installation;
   std::string kubelet_root = "/var/lib/kubelet";
   std::string cdi_directory = "/var/run/cdi";
   std::string backend_directory;                // default set by the program
@@ -50,6 +53,11 @@ struct DaemonConfig {
   // Where a driver keeps its records, locks and service socket: <kubelet root>/plugins/<driver name>.
   std::string DataDirectory(absl::string_view driver_name) const;
 };
+
+// The configured status socket, or one in the first driver's data directory: with the pod's UID where there is one, so
+// that two instances of a rolling update do not clash; hashed where the whole would not fit. InvalidArgument if the
+// configuration has neither a path nor a driver.
+absl::StatusOr<std::string> StatusSocketPath(const DaemonConfig& config);
 
 // Reads the YAML text of a configuration file. Errors: InvalidArgument, one line each, "<what>:<line>:<column>: <path>:
 // <problem>"; an unknown key is one, with the nearest known key.
