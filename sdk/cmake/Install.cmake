@@ -1,7 +1,7 @@
 # What `cmake --install` gives.
 #   component Development   dra::backend (headers, nothing linked), dra_add_backend(), find_package(dra_sdk)
 #   component Testing       dra::testing with every layer below it, static; find_package(dra_sdk COMPONENTS testing)
-#   component Runtime       the programs
+#   component Runtime       the programs; backends/ adds each backend
 # Included last: it looks at the targets that exist.
 include(CMakePackageConfigHelpers)
 set(DRA_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/dra_sdk")
