@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "cards.h"
 #include "dra/backend/backend.h"
-#include "gpu_profile.h"
 #include "nlohmann/json.hpp"
 
 namespace fake {

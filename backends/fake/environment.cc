@@ -1,13 +1,10 @@
 #include "environment.h"
 
+#include <algorithm>
 #include <cctype>
-#include <string>
-#include <utility>
 
 namespace fake {
-namespace {
 
-// Capitals and digits; every run of other characters becomes one '_'.
 std::string EnvironmentName(const std::string& text) {
   std::string name;
   for (const char c : text) {
@@ -20,7 +17,6 @@ std::string EnvironmentName(const std::string& text) {
   return name;
 }
 
-// What the allocation consumed of a capacity, published as "memory" or "<driver>/memory"; "" if nothing.
 std::string Consumed(const dra::AllocatedDevice& device, const std::string& capacity) {
   const auto consumed = device.result.find("consumedCapacity");
   if (consumed == device.result.end() || !consumed->is_object()) return "";
@@ -34,42 +30,46 @@ std::string Consumed(const dra::AllocatedDevice& device, const std::string& capa
   return "";
 }
 
-}  // namespace
-
-std::vector<std::string> DeviceEnvironment(const dra::AllocatedDevice& device,
-                                           const CardSetting& setting, const std::string& claim_uid,
-                                           bool admin) {
+DeviceEnvironment::DeviceEnvironment(const std::string& kind, const std::string& prefix,
+                                     const dra::AllocatedDevice& device,
+                                     const std::string& claim_uid, bool admin) {
   const std::string name = device.name();
-  const std::string prefix = "gpu-";
   const std::string id = name.rfind(prefix, 0) == 0 ? name.substr(prefix.size()) : name;
-  const std::string stem = "GPU_DEVICE_" + EnvironmentName(id);
-  std::vector<std::string> environment = {
-      "GPU_DEVICE_" + EnvironmentName(name) + "_RESOURCE_CLAIM=" + claim_uid,
-      std::string("DRA_ADMIN_ACCESS=") + (admin ? "true" : "false"),
-      stem + "=" + name,
-      stem + "_SHARING_STRATEGY=" + setting.strategy,
-  };
-  if (setting.strategy == "SpacePartitioning") {
-    environment.push_back(stem + "_PARTITION_COUNT=" + std::to_string(setting.partition_count));
-  } else {
-    environment.push_back(stem + "_TIMESLICE_INTERVAL=" + setting.interval);
+  stem_ = kind + "_DEVICE_" + EnvironmentName(id);
+  if (!device.share_id().empty()) share_ = "SHARE_" + EnvironmentName(device.share_id()) + "_";
+  variables_ = {kind + "_DEVICE_" + EnvironmentName(name) + "_RESOURCE_CLAIM=" + claim_uid,
+                std::string("DRA_ADMIN_ACCESS=") + (admin ? "true" : "false")};
+}
+
+void DeviceEnvironment::AddSelf(const std::string& value) {
+  variables_.push_back(stem_ + "=" + value);
+}
+
+void DeviceEnvironment::Add(const std::string& name, const std::string& value) {
+  variables_.push_back(stem_ + "_" + name + "=" + value);
+}
+
+void DeviceEnvironment::AddOfShare(const std::string& name, const std::string& value) {
+  if (value.empty()) return;
+  Add(name, value);
+  if (!share_.empty()) Add(share_ + name, value);
+}
+
+std::vector<std::string> ClaimEnvironment(const std::string& node_name,
+                                          const dra::PrepareRequest& request) {
+  std::vector<std::string> variables = {"KUBERNETES_NODE_NAME=" + node_name};
+  for (const dra::AllocatedDevice& device : request.devices) {
+    const auto driver = device.result.find("driver");
+    if (driver == device.result.end() || !driver->is_string()) continue;
+    variables.push_back("DRA_RESOURCE_DRIVER_NAME=" + driver->get<std::string>());
+    break;
   }
-  std::vector<std::pair<std::string, std::string>> capacities;
-  for (const char* capacity : {"memory", "compute"}) {
-    const std::string value = Consumed(device, capacity);
-    if (!value.empty()) capacities.emplace_back(EnvironmentName(capacity), value);
-  }
-  for (const auto& [capacity, value] : capacities) {
-    environment.push_back(stem + "_" + capacity + "=" + value);
-  }
-  if (!device.share_id().empty()) {
-    const std::string share = stem + "_SHARE_" + EnvironmentName(device.share_id());
-    environment.push_back(share + "=" + name);
-    for (const auto& [capacity, value] : capacities) {
-      environment.push_back(share + "_" + capacity + "=" + value);
-    }
-  }
-  return environment;
+  return variables;
+}
+
+bool HasAdminAccess(const dra::PrepareRequest& request) {
+  return std::any_of(request.devices.begin(), request.devices.end(),
+                     [](const dra::AllocatedDevice& device) { return device.admin_access(); });
 }
 
 }  // namespace fake

@@ -5,7 +5,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "gpu_config.h"
+#include "cpu_profile.h"
+#include "gpu_profile.h"
+#include "inventory_file.h"
+#include "net_profile.h"
 
 namespace fake {
 
@@ -64,45 +67,32 @@ auto FakeBackend::Run(const char* hook, const dra::HookCall& call, const std::st
   }
 }
 
-dra::BackendManifest FakeBackend::Describe() {
+namespace {
+
+dra::BackendManifest PlainManifest() {
   dra::BackendManifest manifest;
   manifest.name = "fake";
   manifest.version = "1.0.0";
-  manifest.attributes = {
-      // As the public example driver publishes it; where a card has slots it stays, but it is a position, no identity.
-      {"index", "int", "number of the card's slot", true},
-      {"uuid", "string", "serial number of the card"},
-      {"model", "string", "model of the card"},
-      {"driverVersion", "version", "version of the simulated kernel driver"},
-      {"configurable", "bool", "false on cards without time slices and partitions"},
-      {"partitionable", "bool", "the card can be partitioned"},
-      {"partition", "int", "number of the partition on its card"},
-      {"full", "bool", "the device is a whole card of those that can be partitioned"},
-  };
-  manifest.config_kinds = {{kGpuConfigApiVersion, kGpuConfigKind, GpuConfigSchema()}};
   manifest.parallel = true;
   manifest.shared_claims = true;
   manifest.keeps_undo = true;
   return manifest;
 }
 
+}  // namespace
+
+dra::BackendManifest FakeBackend::Describe() {
+  // Before there is a configuration: what any of the profiles has.
+  dra::BackendManifest manifest = PlainManifest();
+  DescribeGpu(manifest);
+  DescribeNet(manifest);
+  DescribeCpu(manifest);
+  return manifest;
+}
+
 dra::BackendManifest FakeBackend::InstanceManifest() {
-  dra::BackendManifest manifest = Describe();
-  if (file_) {
-    // The devices are the file's, so are their configurations. Without a file there are none; why it cannot be read
-    // is told by discover, because a node must be able to unprepare all the same.
-    manifest.attributes.clear();
-    manifest.config_kinds.clear();
-    try {
-      const auto file = file_->Read();
-      for (const FileConfigKind& kind : file->config_kinds) {
-        Json schema = {{"type", "object"}, {"required", {"apiVersion", "kind"}}};
-        manifest.config_kinds.push_back({kind.api_version, kind.kind, std::move(schema)});
-      }
-    } catch (const BackendError&) {
-      manifest.config_kinds.clear();
-    }
-  }
+  dra::BackendManifest manifest = PlainManifest();
+  profile_->Describe(manifest);
   manifest.parallel = options_.parallel.value_or(manifest.parallel);
   manifest.shared_claims = options_.shared_claims.value_or(manifest.shared_claims);
   manifest.never_tainted = options_.never_tainted.value_or(manifest.never_tainted);
@@ -112,24 +102,40 @@ dra::BackendManifest FakeBackend::InstanceManifest() {
   return manifest;
 }
 
+std::unique_ptr<Profile> FakeBackend::MakeProfile() {
+  if (!options_.inventory_file.empty()) {
+    return std::make_unique<FileInventory>(options_.inventory_file, options_.merge_configs, host_,
+                                           control_);
+  }
+  switch (options_.profile) {
+    case ProfileName::kNet:
+      return std::make_unique<NetProfile>(options_, control_);
+    case ProfileName::kCpu:
+      return std::make_unique<CpuProfile>(options_, control_);
+    case ProfileName::kGpu:
+      break;
+  }
+  return std::make_unique<GpuProfile>(
+      options_, host_, hardware_, control_, log_,
+      [this](const char* hook, const char* point, const std::string& claim_uid,
+             const dra::HookCall& call) { AtPoint(hook, point, claim_uid, call); });
+}
+
 FakeBackend::FakeBackend(dra::Host host, const Json& config)
     : host_(host),
       options_(Options::Parse(config)),
       log_(options_.hook_log),
       control_(options_.control_file, StateFile(options_, "fault-counts.json")),
       hardware_(StateFile(options_, "hardware.json")),
-      gpu_(options_, host_, hardware_, control_, log_,
-           [this](const char* hook, const char* point, const std::string& claim_uid,
-                  const dra::HookCall& call) { AtPoint(hook, point, claim_uid, call); }) {
+      profile_(MakeProfile()) {
   const dra_call no_call = {.struct_size = sizeof(dra_call),
                             .cancel_fd = -1,
                             .id = 0,
                             .deadline_ns = 0,
                             .ctx = nullptr,
                             .cancelled = nullptr};
-  if (!options_.inventory_file.empty()) file_.emplace(options_.inventory_file);
   Run("create", dra::HookCall(&no_call), "", Json::object(), [] {});
-  if (options_.control_file.empty() && !file_) return;
+  if (options_.control_file.empty() && options_.inventory_file.empty()) return;
   Look();  // what is there now is no change
   watcher_.emplace(options_.poll_interval, [this] {
     const std::string inventory = seen_inventory_;
@@ -161,15 +167,13 @@ void FakeBackend::Look() noexcept {
   } catch (const std::exception&) {
     inventory = health = kUnreadable;
   }
-  if (file_) {
-    try {
-      const auto contents = file_->Read();
-      inventory += contents->inventory_text;
-      health += contents->health_text;
-    } catch (const std::exception&) {
-      inventory += kUnreadable;
-      health += kUnreadable;
-    }
+  try {
+    const auto [devices, states] = profile_->Look();
+    inventory += devices;
+    health += states;
+  } catch (const std::exception&) {
+    inventory += kUnreadable;
+    health += kUnreadable;
   }
   seen_inventory_ = std::move(inventory);
   seen_health_ = std::move(health);
@@ -218,35 +222,14 @@ void FakeBackend::Discover(const dra::HookCall& call, const dra::DiscoverRequest
   Run("discover", call, "", {{"held", request.held}}, [&] {
     const auto state = control_.Read();
     if (!state->partial.empty()) sink.SetPartial(state->partial);
-    if (file_) {
-      file_->Discover(sink);
-      return;
-    }
-    const auto kept = [](dra::ServerField field) { return field == dra::ServerField::kKept; };
-    const GpuInventory inventory =
-        Enumerate(options_.layout, state->cards, kept(request.counters),
-                  kept(request.multiple_allocations), kept(request.taints));
-    for (const GpuDevice& device : inventory.devices) {
-      dra::DeviceReport report{.device = device.device, .identity = device.identity};
-      if (options_.layout.partitions > 0) {
-        report.exclusion_keys = {{device.uuid, device.shape}};
-      }
-      sink.AddDevice(report);
-    }
-    for (const Json& counter_set : inventory.counter_sets) sink.AddCounterSet("", counter_set);
-    for (const auto& [card, error] : inventory.errors) sink.AddError(card, DRA_UNAVAILABLE, error);
+    profile_->Discover(request, sink);
   });
 }
 
 void FakeBackend::ValidateConfig(const dra::HookCall& call, const Json& parameters,
                                  const std::string& source) {
-  Run("validate_config", call, "", {{"source", source}}, [&] {
-    if (file_) {
-      file_->ValidateConfig(parameters);
-    } else {
-      ValidateGpuConfig(parameters, options_.merge_configs);
-    }
-  });
+  Run("validate_config", call, "", {{"source", source}},
+      [&] { profile_->ValidateConfig(parameters); });
 }
 
 dra::PrepareReply FakeBackend::Prepare(const dra::HookCall& call,
@@ -255,23 +238,19 @@ dra::PrepareReply FakeBackend::Prepare(const dra::HookCall& call,
                         {"undo", request.saved_undo},
                         {"others", request.others.size()},
                         {"reservedFor", request.reserved_for.size()}};
-  return Run("prepare", call, request.claim.uid, details, [&] {
-    if (!file_) return gpu_.Prepare(call, request);
-    return file_->Prepare(host_, call, request, options_.merge_configs, control_.Read()->save_undo);
-  });
+  return Run("prepare", call, request.claim.uid, details,
+             [&] { return profile_->Prepare(call, request); });
 }
 
 void FakeBackend::Unprepare(const dra::HookCall& call, const dra::UnprepareRequest& request) {
   const Json details = {{"devices", NamesOf(request.devices)},
                         {"undo", request.undo},
                         {"others", request.others.size()}};
-  Run("unprepare", call, request.claim.uid, details, [&] {
-    if (!file_) gpu_.Unprepare(call, request);
-  });
+  Run("unprepare", call, request.claim.uid, details, [&] { profile_->Unprepare(call, request); });
 }
 
 void FakeBackend::ReconcileBegin(const dra::HookCall& call) {
-  Run("reconcile_begin", call, "", Json::object(), [&] { gpu_.ReconcileBegin(); });
+  Run("reconcile_begin", call, "", Json::object(), [&] { profile_->ReconcileBegin(); });
 }
 
 dra::ReconcileReply FakeBackend::ReconcileRecord(const dra::HookCall& call,
@@ -279,17 +258,12 @@ dra::ReconcileReply FakeBackend::ReconcileRecord(const dra::HookCall& call,
   const Json details = {{"devices", NamesOf(request.devices)},
                         {"undo", request.undo},
                         {"sameBoot", request.same_boot}};
-  return Run("reconcile_record", call, request.claim.uid, details, [&] {
-    if (!file_) return gpu_.ReconcileRecord(request);
-    return dra::ReconcileReply{.verdict = request.same_boot ? dra::Reconciled::kTrue
-                                                            : dra::Reconciled::kRedo};
-  });
+  return Run("reconcile_record", call, request.claim.uid, details,
+             [&] { return profile_->ReconcileRecord(request); });
 }
 
 void FakeBackend::ReconcileEnd(const dra::HookCall& call) {
-  Run("reconcile_end", call, "", Json::object(), [&] {
-    if (!file_) gpu_.ReconcileEnd();
-  });
+  Run("reconcile_end", call, "", Json::object(), [&] { profile_->ReconcileEnd(); });
 }
 
 dra::BusyState FakeBackend::Busy(const dra::HookCall& call, const dra::BusyRequest& request) {
@@ -304,33 +278,7 @@ dra::BusyState FakeBackend::Busy(const dra::HookCall& call, const dra::BusyReque
 std::vector<dra::HealthReport> FakeBackend::Health(const dra::HookCall& call) {
   return Run("health", call, "", Json::object(), [&] {
     const auto state = control_.Read();
-    std::vector<dra::HealthReport> reports;
-    if (file_) {
-      const auto contents = file_->Read();
-      for (const FileDevice& device : contents->devices) {
-        if (device.is_error || device.name.empty()) continue;
-        reports.push_back({.device = device.name,
-                           .pool = device.report.pool,
-                           .state = dra::HealthKind::kHealthy});
-        for (const dra::HealthReport& said : contents->health) {
-          if (said.device == device.name && said.pool == device.report.pool) reports.back() = said;
-        }
-      }
-    } else {
-      for (const GpuDevice& device :
-           Enumerate(options_.layout, state->cards, true, true, true).devices) {
-        const auto card = state->cards.find(device.card);
-        dra::HealthReport report{.device = device.name, .state = dra::HealthKind::kHealthy};
-        if (card != state->cards.end() && card->second.lost) {
-          report.state = dra::HealthKind::kUnhealthy;
-          report.fault_class = "lost";
-          report.message = "card " + device.card + " fell off the bus";
-          report.remedy = "reset the card";
-          report.clears_with = "reset";
-        }
-        reports.push_back(std::move(report));
-      }
-    }
+    std::vector<dra::HealthReport> reports = profile_->Health();
     for (dra::HealthReport& report : reports) {
       const auto controlled = state->health.find(report.device);
       if (controlled == state->health.end()) continue;

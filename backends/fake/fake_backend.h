@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -8,17 +9,16 @@
 
 #include "control.h"
 #include "dra/backend/backend.h"
-#include "gpu_claims.h"
 #include "hardware.h"
 #include "hook_log.h"
-#include "inventory_file.h"
 #include "options.h"
+#include "profile.h"
 #include "watcher.h"
 
 namespace fake {
 
-// A backend without hardware: the cards of the public example driver, or any devices from a file; and, on demand,
-// every fault that a backend can have. README.md is the reference.
+// A backend without hardware: the GPUs, NICs or CPUs of the public example driver, or any devices from a file; and, on
+// demand, every fault that a backend can have. README.md is the reference.
 class FakeBackend final : public dra::Backend {
  public:
   static dra::BackendManifest Describe();
@@ -53,14 +53,14 @@ class FakeBackend final : public dra::Backend {
                const dra::HookCall& call);
   void CallBack(const Callback& callback, uint64_t call_id);
   void Look() noexcept;
+  std::unique_ptr<Profile> MakeProfile();
 
   const dra::Host host_;
   const Options options_;
   HookLog log_;
   Control control_;
   Hardware hardware_;
-  GpuClaims gpu_;
-  std::optional<FileInventory> file_;
+  const std::unique_ptr<Profile> profile_;  // borrows everything above
 
   // What the watcher saw last; only its thread and the constructor touch them.
   std::string seen_inventory_;

@@ -1,13 +1,11 @@
-#include "gpu_claims.h"
-
 #include <algorithm>
 #include <exception>
 #include <string>
 #include <utility>
 
 #include "environment.h"
-#include "files.h"
 #include "gpu_config.h"
+#include "gpu_profile.h"
 
 namespace fake {
 namespace {
@@ -18,15 +16,9 @@ using dra::Json;
 constexpr char kPriorNote[] = "sharing-before";
 constexpr int kUndoFormat = 1;
 
-const CardCondition& ConditionOf(const ControlState& state, const std::string& card) {
-  static const CardCondition kWell;
-  const auto found = state.cards.find(card);
-  return found == state.cards.end() ? kWell : found->second;
-}
-
 }  // namespace
 
-std::string GpuClaims::DumpUndo(const std::vector<CardChange>& changes) {
+std::string GpuProfile::DumpUndo(const std::vector<CardChange>& changes) {
   Json cards = Json::array();
   for (const CardChange& change : changes) {
     cards.push_back({{"card", change.card},
@@ -37,7 +29,7 @@ std::string GpuClaims::DumpUndo(const std::vector<CardChange>& changes) {
   return Json({{"format", kUndoFormat}, {"cards", std::move(cards)}}).dump();
 }
 
-std::vector<GpuClaims::CardChange> GpuClaims::ParseUndo(const std::string& undo) {
+std::vector<GpuProfile::CardChange> GpuProfile::ParseUndo(const std::string& undo) {
   std::vector<CardChange> changes;
   const Json document = Json::parse(undo, nullptr, false);
   if (!document.is_object() || !document.contains("cards") || !document["cards"].is_array())
@@ -58,55 +50,20 @@ std::vector<GpuClaims::CardChange> GpuClaims::ParseUndo(const std::string& undo)
   return changes;
 }
 
-std::string GpuClaims::PresentIdentity(const ControlState& state, const std::string& card) const {
-  const CardCondition& condition = ConditionOf(state, card);
-  if (condition.absent || condition.lost || !condition.error.empty()) return "";
-  return CardUuid(options_.layout, card, condition.replaced);
-}
-
-std::string GpuClaims::UsableCard(const ControlState& state,
-                                  const dra::AllocatedDevice& device) const {
-  const std::string name = device.name();
-  const std::optional<std::string> card = CardOfDevice(options_.layout, name);
-  if (!card) {
-    throw BackendError(
-        DRA_NOT_FOUND,
-        "device \"" + name + "\" is none of this node's: it has " +
-            std::to_string(options_.layout.cards) + " cards, gpu-0 and up" +
-            (options_.layout.partitions > 0 ? ", each as -full and -partition-0 and up" : ""));
-  }
-  const CardCondition& condition = ConditionOf(state, *card);
-  if (condition.absent)
-    throw BackendError(DRA_UNAVAILABLE, "card " + *card + " is not in the machine");
-  if (condition.lost)
-    throw BackendError(DRA_UNAVAILABLE, "card " + *card + " fell off the bus: reset it");
-  if (!condition.error.empty())
-    throw BackendError(DRA_UNAVAILABLE, "card " + *card + ": " + condition.error);
-  const std::string present = CardUuid(options_.layout, *card, condition.replaced);
-  // The identity of a partition begins with its card's.
-  if (!device.identity.empty() && device.identity.rfind(present, 0) != 0) {
-    throw BackendError(DRA_FAILED_PRECONDITION, "device " + name + " was allocated as " +
-                                                    device.identity + ", but its slot holds " +
-                                                    present +
-                                                    " now: delete the claim and make it again");
-  }
-  return *card;
-}
-
-bool GpuClaims::HeldByOthers(const std::string& card,
-                             const std::vector<dra::NeighbourClaim>& others) const {
+bool GpuProfile::HeldByOthers(const std::string& card,
+                              const std::vector<dra::NeighbourClaim>& others) const {
   return std::any_of(others.begin(), others.end(), [&](const dra::NeighbourClaim& other) {
-    return !other.admin_access && CardOfDevice(options_.layout, other.device) == card;
+    return !other.admin_access && CardOf(other.device) == card;
   });
 }
 
-std::optional<CardSetting> GpuClaims::NotedPrior(const std::string& identity) const {
+std::optional<CardSetting> GpuProfile::NotedPrior(const std::string& identity) const {
   const std::optional<std::string> note = host_.NoteGet(identity, kPriorNote);
   if (!note || note->empty()) return std::nullopt;
   return CardSetting::FromJson(Json::parse(*note, nullptr, false));
 }
 
-std::vector<GpuClaims::CardChange> GpuClaims::Plan(
+std::vector<GpuProfile::CardChange> GpuProfile::Plan(
     const ControlState& state, const dra::PrepareRequest& request,
     std::vector<CardSetting>& device_settings) const {
   std::vector<CardChange> plan;
@@ -155,13 +112,13 @@ std::vector<GpuClaims::CardChange> GpuClaims::Plan(
   return plan;
 }
 
-void GpuClaims::SetCard(const std::string& card, const CardSetting& setting) {
+void GpuProfile::SetCard(const std::string& card, const CardSetting& setting) {
   hardware_.Set(card, setting);
   log_.Write({{"event", "set"}, {"card", card}, {"to", setting.ToString()}});
 }
 
-void GpuClaims::Apply(const ControlState& state, const dra::HookCall& call,
-                      const dra::PrepareRequest& request, const std::vector<CardChange>& changes) {
+void GpuProfile::Apply(const ControlState& state, const dra::HookCall& call,
+                       const dra::PrepareRequest& request, const std::vector<CardChange>& changes) {
   std::vector<CardChange> done;
   try {
     for (const CardChange& change : changes) {
@@ -203,25 +160,23 @@ void GpuClaims::Apply(const ControlState& state, const dra::HookCall& call,
   }
 }
 
-dra::PrepareReply GpuClaims::Prepare(const dra::HookCall& call,
-                                     const dra::PrepareRequest& request) {
+dra::PrepareReply GpuProfile::Prepare(const dra::HookCall& call,
+                                      const dra::PrepareRequest& request) {
   const std::shared_ptr<const ControlState> state = control_.Read();
-  const bool admin =
-      std::any_of(request.devices.begin(), request.devices.end(),
-                  [](const dra::AllocatedDevice& device) { return device.admin_access(); });
+  const bool admin = HasAdminAccess(request);
   std::vector<CardSetting> settings;
   const std::vector<CardChange> plan = Plan(*state, request, settings);
   dra::PrepareReply reply;
   for (size_t i = 0; i < request.devices.size(); ++i) {
     const dra::AllocatedDevice& device = request.devices[i];
-    const std::string card = *CardOfDevice(options_.layout, device.name());
+    const std::string card = *CardOf(device.name());
     dra::PreparedDeviceReply prepared;
     prepared.edits = DeviceEdits(device, card, settings[i], request.claim.uid, admin);
     if (options_.device_status) {
       prepared.status = {{"data",
                           {{"uuid", {{"string", PresentIdentity(*state, card)}}},
-                           {"model", {{"string", "LATEST-GPU-MODEL"}}},
-                           {"driverVersion", {{"version", "1.0.0"}}}}}};
+                           {"model", {{"string", kGpuModel}}},
+                           {"driverVersion", {{"version", kGpuDriverVersion}}}}}};
     }
     reply.devices.push_back(std::move(prepared));
   }
@@ -235,8 +190,9 @@ dra::PrepareReply GpuClaims::Prepare(const dra::HookCall& call,
   return reply;
 }
 
-void GpuClaims::Restore(const ControlState& state, const std::string& card,
-                        const std::string& identity, const std::optional<CardSetting>& undo_prior) {
+void GpuProfile::Restore(const ControlState& state, const std::string& card,
+                         const std::string& identity,
+                         const std::optional<CardSetting>& undo_prior) {
   // A card that is gone, or another one in its slot, has nothing to be set back.
   if (identity != PresentIdentity(state, card)) {
     host_.NotePut(identity, kPriorNote, "");
@@ -256,7 +212,7 @@ void GpuClaims::Restore(const ControlState& state, const std::string& card,
   if (noted) host_.NotePut(identity, kPriorNote, "");
 }
 
-void GpuClaims::Unprepare(const dra::HookCall& call, const dra::UnprepareRequest& request) {
+void GpuProfile::Unprepare(const dra::HookCall& call, const dra::UnprepareRequest& request) {
   const std::shared_ptr<const ControlState> state = control_.Read();
   std::vector<CardChange> changes = ParseUndo(request.undo);
   // Cards without undo: the undo may be lost, or this claim is the last of several and another one set the card.
@@ -264,7 +220,7 @@ void GpuClaims::Unprepare(const dra::HookCall& call, const dra::UnprepareRequest
   for (CardChange& change : changes) cards.emplace_back(change.card, std::move(change));
   for (const dra::AllocatedDevice& device : request.devices) {
     if (device.admin_access()) continue;
-    const std::optional<std::string> card = CardOfDevice(options_.layout, device.name());
+    const std::optional<std::string> card = CardOf(device.name());
     if (!card) continue;
     const bool known = std::any_of(cards.begin(), cards.end(),
                                    [&](const auto& entry) { return entry.first == *card; });

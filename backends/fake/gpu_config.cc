@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "config_layers.h"
 #include "dra/backend/configs.h"
 #include "dra/backend/json_reader.h"
 
@@ -76,13 +77,7 @@ CardSetting DecodeGpuConfig(const json& parameters, const std::string& path) {
 
 std::optional<CardSetting> ResolveGpuConfigs(const std::vector<dra::DeviceConfig>& configs,
                                              bool merge) {
-  std::optional<CardSetting> setting;
-  for (const dra::DeviceConfig& config : merge ? MergeLayers(configs) : configs) {
-    const std::string where = "configuration " + config.source +
-                              (config.request.empty() ? "" : " of request " + config.request);
-    setting = DecodeGpuConfig(config.parameters, where + ": parameters");
-  }
-  return setting;
+  return DecodeHighest(merge ? MergeLayers(configs) : configs, DecodeGpuConfig);
 }
 
 void ValidateGpuConfig(const json& parameters, bool merge) {

@@ -130,7 +130,25 @@ std::shared_ptr<const FileContents> FileInventory::Read() {
   return contents_;
 }
 
-void FileInventory::Discover(dra::DiscoverSink& sink) {
+void FileInventory::Describe(dra::BackendManifest& manifest) {
+  // The attributes are the file's, and so are the configurations. Without a file there are none; why it cannot be read
+  // is told by discover, because a node must be able to unprepare all the same.
+  try {
+    for (const FileConfigKind& kind : Read()->config_kinds) {
+      Json schema = {{"type", "object"}, {"required", {"apiVersion", "kind"}}};
+      manifest.config_kinds.push_back({kind.api_version, kind.kind, std::move(schema)});
+    }
+  } catch (const BackendError&) {
+    manifest.config_kinds.clear();
+  }
+}
+
+std::pair<std::string, std::string> FileInventory::Look() {
+  const std::shared_ptr<const FileContents> contents = Read();
+  return {contents->inventory_text, contents->health_text};
+}
+
+void FileInventory::Discover(const dra::DiscoverRequest&, dra::DiscoverSink& sink) {
   const std::shared_ptr<const FileContents> contents = Read();
   for (const FileDevice& device : contents->devices) {
     if (device.is_error) {
@@ -145,9 +163,22 @@ void FileInventory::Discover(dra::DiscoverSink& sink) {
   if (!contents->complete) sink.SetPartial(contents->reason);
 }
 
-dra::PrepareReply FileInventory::Prepare(const dra::Host& host, const dra::HookCall& call,
-                                         const dra::PrepareRequest& request, bool merge,
-                                         bool save_undo) {
+std::vector<dra::HealthReport> FileInventory::Health() {
+  const std::shared_ptr<const FileContents> contents = Read();
+  std::vector<dra::HealthReport> reports;
+  for (const FileDevice& device : contents->devices) {
+    if (device.is_error || device.name.empty()) continue;
+    reports.push_back(
+        {.device = device.name, .pool = device.report.pool, .state = dra::HealthKind::kHealthy});
+    for (const dra::HealthReport& said : contents->health) {
+      if (said.device == device.name && said.pool == device.report.pool) reports.back() = said;
+    }
+  }
+  return reports;
+}
+
+dra::PrepareReply FileInventory::Prepare(const dra::HookCall& call,
+                                         const dra::PrepareRequest& request) {
   const std::shared_ptr<const FileContents> contents = Read();
   dra::PrepareReply reply;
   for (const dra::AllocatedDevice& device : request.devices) {
@@ -159,7 +190,7 @@ dra::PrepareReply FileInventory::Prepare(const dra::Host& host, const dra::HookC
       throw BackendError(DRA_NOT_FOUND, "device \"" + device.name() + "\" is not in " + path_);
     }
     const std::vector<dra::DeviceConfig> configs =
-        merge ? dra::MergeConfigs(device.configs) : device.configs;
+        merge_ ? dra::MergeConfigs(device.configs) : device.configs;
     for (const dra::DeviceConfig& config : configs) {
       CheckConfig(*contents, config.parameters, "configuration " + config.source + ": parameters");
     }
@@ -177,9 +208,13 @@ dra::PrepareReply FileInventory::Prepare(const dra::Host& host, const dra::HookC
     prepared.status = found->status;
     reply.devices.push_back(std::move(prepared));
   }
-  if (contents->undo && save_undo) host.SaveUndo(call, *contents->undo);
+  if (contents->undo && control_.Read()->save_undo) host_.SaveUndo(call, *contents->undo);
   reply.claim_edits = contents->claim_edits;
   return reply;
+}
+
+dra::ReconcileReply FileInventory::ReconcileRecord(const dra::ReconcileRequest& request) {
+  return {.verdict = request.same_boot ? dra::Reconciled::kTrue : dra::Reconciled::kRedo};
 }
 
 void FileInventory::ValidateConfig(const Json& parameters) {

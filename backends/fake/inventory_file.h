@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "control.h"
 #include "dra/backend/backend.h"
+#include "profile.h"
 
 namespace fake {
 
@@ -50,20 +52,27 @@ struct FileContents {
 // Devices that stand in a file, for tests: any device at all, valid or not. The file is read anew whenever it
 // changed. Any thread. Failures throw dra::BackendError: DRA_UNAVAILABLE if there is no file, DRA_INVALID_ARGUMENT
 // with the path of what is wrong.
-class FileInventory {
+class FileInventory final : public Profile {
  public:
-  explicit FileInventory(std::string path) : path_(std::move(path)) {}
+  // merge: configurations are merged; otherwise the highest counts. control outlives this.
+  FileInventory(std::string path, bool merge, dra::Host host, Control& control)
+      : path_(std::move(path)), merge_(merge), host_(host), control_(control) {}
 
-  std::shared_ptr<const FileContents> Read();
-
-  void Discover(dra::DiscoverSink& sink);
-  // merge: configurations are merged; otherwise the highest counts.
-  dra::PrepareReply Prepare(const dra::Host& host, const dra::HookCall& call,
-                            const dra::PrepareRequest& request, bool merge, bool save_undo);
-  void ValidateConfig(const dra::Json& parameters);
+  void Describe(dra::BackendManifest& manifest) override;
+  void Discover(const dra::DiscoverRequest& request, dra::DiscoverSink& sink) override;
+  std::vector<dra::HealthReport> Health() override;
+  void ValidateConfig(const dra::Json& parameters) override;
+  dra::PrepareReply Prepare(const dra::HookCall& call, const dra::PrepareRequest& request) override;
+  dra::ReconcileReply ReconcileRecord(const dra::ReconcileRequest& request) override;
+  std::pair<std::string, std::string> Look() override;
 
  private:
+  std::shared_ptr<const FileContents> Read();
+
   const std::string path_;
+  const bool merge_;
+  const dra::Host host_;
+  Control& control_;
   std::mutex mutex_;
   std::string stamp_;                             // under mutex_
   std::shared_ptr<const FileContents> contents_;  // under mutex_

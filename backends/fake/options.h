@@ -6,13 +6,32 @@
 #include <string>
 
 #include "dra/backend/backend.h"
-#include "gpu_profile.h"
+#include "gpu_layout.h"
 
 namespace fake {
 
+enum class ProfileName { kGpu, kNet, kCpu };
+
+// The NICs of the simulated machine.
+struct NetLayout {
+  int64_t cards = 8;
+};
+
+// The processors of the simulated machine.
+struct CpuLayout {
+  int64_t numa_nodes = 8;
+  int64_t cpus_per_node = 4;
+  std::string driver_name = "cpu.example.com";  // of the capacity: "<driver name>/cpu"
+};
+
 // The backend's part of the driver's configuration; README.md says what each option does.
 struct Options {
-  GpuLayout layout;
+  ProfileName profile = ProfileName::kGpu;
+  std::string node_name;
+  // Only that of the profile counts.
+  GpuLayout gpu;
+  NetLayout net;
+  CpuLayout cpu;
   bool device_nodes = false;
   std::string dev_root;
   bool device_status = false;

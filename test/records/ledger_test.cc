@@ -125,6 +125,23 @@ TEST_F(LedgerTest, AKeyIsHeldInOneShapeAtATime) {
   EXPECT_EQ(holder_, "");
 }
 
+// As the scheduler counts: the first share pays for the device.
+TEST_F(LedgerTest, SharesOfOneDevicePayItsCountersOnce) {
+  limits_.devices[{"n1", "mig-0"}] = {true, {}};
+  const auto share = [](const char* share_id) {
+    RecordDevice device = Consumer("mig-0", "30Gi");
+    device.share_id = share_id;
+    device.result["shareID"] = share_id;
+    return device;
+  };
+  Take(Claim("U1", {share("s1"), share("s2")}));
+  Take(Claim("U2", {share("s3")}));
+  EXPECT_EQ(Check(Claim("U3", {share("s4"), Consumer("mig-1", "10Gi")})), "");
+  EXPECT_THAT(Check(Claim("U3", {share("s4"), Consumer("mig-1", "11Gi")})),
+              HasSubstr("41Gi of 40Gi"));
+  EXPECT_THAT(Check(Claim("U3", {Consumer("mig-1", "11Gi")})), HasSubstr("41Gi of 40Gi"));
+}
+
 TEST_F(LedgerTest, CountersAreNotExceeded) {
   Take(Claim("U1", {Consumer("mig-0", "20Gi")}));
   EXPECT_EQ(Check(Claim("U2", {Consumer("mig-1", "20Gi")})), "");

@@ -114,18 +114,30 @@ TEST(Inv15, TheReservedDomainCarriesOnlyTheStandardNames) {
   }
 }
 
-TEST(Slc12, OwnDomainNamesAreWrittenWithoutItAndNeverTwice) {
+TEST(Slc12, OwnDomainAttributesAreWrittenWithoutItAndNeverTwice) {
   RepairedDevice repaired =
-      Repaired(R"({"name": "d0", "attributes": {"gpu.sdk.test/model": {"string": "M"}},
-                                         "capacity": {"gpu.sdk.test/memory": {"value": "1"}}})");
+      Repaired(R"({"name": "d0", "attributes": {"gpu.sdk.test/model": {"string": "M"}}})");
   ASSERT_TRUE(repaired.device.has_value());
   EXPECT_EQ(repaired.device->at("attributes"), (Json{{"model", {{"string", "M"}}}}));
-  EXPECT_EQ(repaired.device->at("capacity"), (Json{{"memory", {{"value", "1"}}}}));
   repaired = Repaired(
       R"({"name": "d0", "attributes": {"gpu.sdk.test/model": {"string": "Q"}, "model": {"string": "M"}}})");
   EXPECT_EQ(repaired.device->at("attributes"), (Json{{"model", {{"string", "M"}}}}));
   ASSERT_EQ(repaired.problems.size(), 1u);
   EXPECT_EQ(repaired.problems[0].field, "attributes[gpu.sdk.test/model]");
+}
+
+// The allocator looks requested capacities up as they are written.
+TEST(Slc12, OwnDomainCapacitiesKeepTheirNamesAndAreNeverTwice) {
+  RepairedDevice repaired =
+      Repaired(R"({"name": "d0", "capacity": {"gpu.sdk.test/memory": {"value": "1"}}})");
+  ASSERT_TRUE(repaired.device.has_value());
+  EXPECT_EQ(repaired.device->at("capacity"), (Json{{"gpu.sdk.test/memory", {{"value", "1"}}}}));
+  EXPECT_TRUE(repaired.problems.empty());
+  repaired = Repaired(
+      R"({"name": "d0", "capacity": {"gpu.sdk.test/memory": {"value": "1"}, "memory": {"value": "2"}}})");
+  EXPECT_EQ(repaired.device->at("capacity"), (Json{{"memory", {{"value", "2"}}}}));
+  ASSERT_EQ(repaired.problems.size(), 1u);
+  EXPECT_EQ(repaired.problems[0].field, "capacity[gpu.sdk.test/memory]");
 }
 
 TEST(RepairDevice, DropsOnlyTheAttributeThatHasNoValueOrAWrongOne) {

@@ -32,6 +32,8 @@ constexpr Gate kGates[] = {
     {"strings", "DRAListTypeAttributes", &ServerFields::list_attributes},
     {"versions", "DRAListTypeAttributes", &ServerFields::list_attributes},
     {"nodeAllocatableResources", "DRANodeAllocatableResources", &ServerFields::node_allocatable},
+    {"nodeAllocatableResourceMappings", "DRANodeAllocatableResources",
+     nullptr},  // its name in 1.36
     {"skipNodeOperations", "DRAOptionalNodeOperations", &ServerFields::skip_node_operations},
     {"partitionTypeAttribute", "DRAPartitionableDevicesType", nullptr},
     {"compatibilityGroups", "DRADeviceCompatibilityGroups", nullptr},

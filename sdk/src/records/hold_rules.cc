@@ -1,6 +1,8 @@
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -122,10 +124,13 @@ std::optional<HoldConflict> CounterConflict(const Hold& wanted,
                                             const HoldLimits& limits) {
   const auto set = limits.counter_sets.find(wanted.key);
   std::map<std::string, Sum> sums;
+  // A device that allows multiple allocations pays its counters once, however many shares of it are held.
+  std::set<std::pair<std::string, std::string>> paid;
   const HeldDevice* first = nullptr;
   for (const HeldDevice& device : wanted.devices) {
     if (device.admin_access) continue;
     if (first == nullptr) first = &device;
+    if (!paid.insert({device.pool, device.device}).second) continue;
     for (const auto& [counter, amount] : device.counters) sums[counter].Add(amount);
   }
   if (first == nullptr) return std::nullopt;
@@ -137,6 +142,7 @@ std::optional<HoldConflict> CounterConflict(const Hold& wanted,
   const Neighbour* last = nullptr;
   for (const Neighbour& neighbour : neighbours) {
     if (neighbour.claim == nullptr) continue;  // the own devices are counted above
+    if (!paid.insert({neighbour.device->pool, neighbour.device->device}).second) continue;
     for (const auto& [counter, amount] : neighbour.device->counters) {
       const auto sum = sums.find(counter);
       if (sum == sums.end()) continue;

@@ -50,7 +50,8 @@ class Repairer {
     problems_.push_back({std::move(field), Shown(value), std::move(problem), std::move(action)});
   }
 
-  // Names of a map: own domain away, bad names away.
+  // Names of a map: bad and double names away, and the own domain of attributes. Capacities keep it: the allocator and
+  // nodeAllocatableResources look them up as they are written, so a claim that asks for "<driver>/cpu" needs that name.
   void RepairMap(const std::string& member, const std::string& dropped) {
     const Json* map = Member(device_, member);
     if (map == nullptr) return;
@@ -65,12 +66,13 @@ class Repairer {
       const std::string field = Key(member, name);
       std::string published = name;
       if (absl::StartsWith(name, own_domain_)) {
-        published = name.substr(own_domain_.size());
-        if (map->contains(published)) {
-          Report(field, value,
-                 absl::StrCat("the same name as \"", published, "\", which is published"), dropped);
+        const std::string bare = name.substr(own_domain_.size());
+        if (map->contains(bare)) {
+          Report(field, value, absl::StrCat("the same name as \"", bare, "\", which is published"),
+                 dropped);
           continue;
         }
+        if (member == "attributes") published = bare;
       }
       if (const absl::Status status = CheckQualifiedName(published); !status.ok()) {
         Report(field, value, std::string(status.message()), dropped);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "test/backends/fake/fixture.h"
 
 namespace dra {
@@ -40,6 +42,39 @@ TEST(FakeGpuClaim, ShowsPartitionsAndConsumedCapacityOfAShare) {
       AllOf(Contains("GPU_DEVICE_0_PARTITION_COUNT=10"), Contains("GPU_DEVICE_0_MEMORY=16Gi"),
             Contains("GPU_DEVICE_0_COMPUTE=20"),
             Contains("GPU_DEVICE_0_SHARE_5B0C9D0E_3D57_4C3E_9D0A_2F1C6F3C7A11_MEMORY=16Gi")));
+}
+
+TEST(FakeGpuClaim, AShareTellsItsDeviceOnce) {
+  // Who counts variables with the value of a device, as the example driver's users do, counts devices.
+  Fixture fake;
+  ASSERT_TRUE(fake.Start({{"shared", true}}).ok());
+  const auto result = fake.Prepare(Fixture::Claim(
+      "uid-1",
+      {Fixture::Device("gpu-0", Json::array(),
+                       {{"shareID", "s-1"}, {"consumedCapacity", {{"memory", "16Gi"}}}})}));
+  ASSERT_TRUE(result.ok()) << result.status();
+  const std::vector<std::string> environment = Environment(result->devices[0].edits);
+  EXPECT_EQ(std::count_if(environment.begin(), environment.end(),
+                          [](const std::string& variable) {
+                            return variable.find("=gpu-") != std::string::npos;
+                          }),
+            1);
+}
+
+TEST(FakeGpuClaim, TellsTheClaimsStatusWhatTheDeviceIsOnRequest) {
+  for (const bool wanted : {true, false}) {
+    SCOPED_TRACE(wanted);
+    Fixture fake;
+    ASSERT_TRUE(fake.Start({{"deviceStatus", wanted}, {"partitions", 2}}).ok());
+    const Json full = ByName(fake.Discover()).at("gpu-1-full").device;
+    const auto result =
+        fake.Prepare(Fixture::Claim("uid-1", {Fixture::Device("gpu-1-partition-0")}));
+    ASSERT_TRUE(result.ok()) << result.status();
+    const Json data = {{"uuid", full["attributes"]["uuid"]},
+                       {"model", full["attributes"]["model"]},
+                       {"driverVersion", full["attributes"]["driverVersion"]}};
+    EXPECT_EQ(result->devices[0].status, wanted ? Json({{"data", data}}) : Json());
+  }
 }
 
 TEST(FakeGpuClaim, ShowsADeviceNodeAndAMountOnRequest) {

@@ -12,30 +12,6 @@ absl::StatusOr<loader::PrepareResult> PrepareWith(Fixture& fake, const Json& con
   return fake.Prepare(Fixture::Claim("uid-1", {Fixture::Device("gpu-0", configs)}));
 }
 
-TEST(FakeOptions, AnUnknownOptionIsRefusedWithTheKnownOnes) {
-  Fixture fake;
-  const absl::Status status = fake.Start({{"numDevice", 4}});
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.ToString(), AllOf(HasSubstr("config.numDevice"), HasSubstr("numDevices")));
-}
-
-TEST(FakeOptions, ValuesThatCannotWorkAreRefusedWithTheirPath) {
-  const std::pair<Json, std::string> cases[] = {
-      {{{"numDevices", -1}}, "config.numDevices"},
-      {{{"profile", "net"}}, "config.profile"},
-      {{{"shared", true}, {"partitions", 3}}, "config.partitions"},
-      {{{"devRoot", "relative"}}, "config.devRoot"},
-      {{{"manifest", {{"hookLimits", {{"prepare", 0}}}}}}, "config.manifest.hookLimits.prepare"},
-  };
-  for (const auto& [config, path] : cases) {
-    SCOPED_TRACE(path);
-    Fixture fake;
-    const absl::Status status = fake.Start(config);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(status.ToString(), HasSubstr(path));
-  }
-}
-
 TEST(Cfg01, AMistypedFieldIsRefusedWithItsPath) {
   Fixture fake;
   ASSERT_TRUE(fake.Start().ok());

@@ -1,4 +1,3 @@
-#include <map>
 #include <set>
 
 #include "test/backends/fake/fixture.h"
@@ -9,16 +8,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 using Fixture = FakeBackendFixture;
-
-std::map<std::string, loader::DiscoveredDevice> ByName(
-    const absl::StatusOr<loader::DiscoverResult>& found) {
-  std::map<std::string, loader::DiscoveredDevice> devices;
-  if (!found.ok()) return devices;
-  for (const loader::DiscoverItem& item : found->items) {
-    if (item.device) devices[StringOr(item.device->device, "name")] = *item.device;
-  }
-  return devices;
-}
 
 TEST(FakeGpuInventory, PublishesWhatTheExampleDriverPublishes) {
   Fixture fake;
@@ -87,6 +76,29 @@ TEST(Inv12, EachPartitionIsADeviceAndOnlyOneShapeIsShownWithoutCounters) {
     const auto whole = ByName(fake.Discover(support));
     ASSERT_EQ(whole.size(), 1u);
     EXPECT_FALSE(whole.at("gpu-0-full").device.contains("consumesCounters"));
+  }
+}
+
+TEST(FakeGpuInventory, PartitionsAndWholeCardsAreSharedWhereBothAreAskedFor) {
+  Fixture fake;
+  ASSERT_TRUE(fake.Start({{"numDevices", 1}, {"partitions", 4}, {"shared", true}}).ok());
+  const auto devices = ByName(fake.Discover());
+  ASSERT_EQ(devices.size(), 5u);
+  const std::pair<const char*, std::pair<const char*, const char*>> cases[] = {
+      {"gpu-0-full", {"80Gi", "100"}}, {"gpu-0-partition-3", {"20Gi", "25"}}};
+  for (const auto& [name, amounts] : cases) {
+    SCOPED_TRACE(name);
+    const Json& device = devices.at(name).device;
+    EXPECT_EQ(device["allowMultipleAllocations"], true);
+    const auto capacity = [](const char* amount, const char* step) {
+      return Json({{"value", amount},
+                   {"requestPolicy",
+                    {{"default", amount},
+                     {"validRange", {{"min", step}, {"step", step}, {"max", amount}}}}}});
+    };
+    EXPECT_EQ(device["capacity"]["memory"], capacity(amounts.first, "1Gi"));
+    EXPECT_EQ(device["capacity"]["compute"], capacity(amounts.second, "1"));
+    EXPECT_EQ(device["consumesCounters"][0]["counters"]["memory"]["value"], amounts.first);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -36,10 +37,10 @@ class FakeBackendFixture {
   FakeBackendFixture(const FakeBackendFixture&) = delete;
   FakeBackendFixture& operator=(const FakeBackendFixture&) = delete;
 
-  // Loads the library and creates an instance; "stateDirectory", "nodeName" and a short poll are added.
+  // Loads the library and creates an instance; "stateDirectory", a short poll and, if absent, "nodeName" are added.
   absl::Status Start(Json config = Json::object()) {
     config["stateDirectory"] = directory_;
-    config["nodeName"] = "node-1";
+    if (!config.contains("nodeName")) config["nodeName"] = "node-1";
     config["pollMilliseconds"] = 2;
     config_ = config;
     auto loaded = loader::LoadBackend(FAKE_BACKEND);
@@ -139,6 +140,17 @@ class FakeBackendFixture {
   std::unique_ptr<conformance::MemoryHost> host_;
   std::unique_ptr<loader::BackendHandle> backend_;
 };
+
+// The devices of a discovery by their names; none if it failed.
+inline std::map<std::string, loader::DiscoveredDevice> ByName(
+    const absl::StatusOr<loader::DiscoverResult>& found) {
+  std::map<std::string, loader::DiscoveredDevice> devices;
+  if (!found.ok()) return devices;
+  for (const loader::DiscoverItem& item : found->items) {
+    if (item.device) devices[StringOr(item.device->device, "name")] = *item.device;
+  }
+  return devices;
+}
 
 inline Json GpuConfig(const Json& sharing) {
   return {{"apiVersion", "gpu.resource.example.com/v1alpha1"},
