@@ -32,7 +32,7 @@ The drivers that run, as JSON {"drivers": [...]}: those of the values, or the de
 {{- $_ := set $config "shared" .Values.gpuAllowMultipleAllocations -}}
 {{- $_ := set $config "deviceStatus" .Values.gpuDeviceStatus -}}
 {{- end -}}
-{{- $class := dict "name" $name "extendedResourceName" .Values.deviceClass.extendedResourceName -}}
+{{- $class := dict "name" $name "extendedResourceName" (.Values.deviceClass).extendedResourceName -}}
 {{- dict "name" $name "backend" "fake" "config" $config "deviceClasses" (list $class) | toJson -}}
 {{- end -}}
 

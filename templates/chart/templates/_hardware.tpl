@@ -47,7 +47,7 @@ writable if one of them writes.
 {{- $_ := set $context "seccompProfile" (dict "type" "RuntimeDefault") -}}
 {{- end -}}
 {{- $selinux := .Values.kubeletPlugin.seLinuxOptions -}}
-{{- if and .Values.openshift.enabled (not $selinux) -}}{{- $selinux = dict "type" "spc_t" -}}{{- end -}}
+{{- if and (.Values.openshift).enabled (not $selinux) -}}{{- $selinux = dict "type" "spc_t" -}}{{- end -}}
 {{- with $selinux -}}{{- $_ := set $context "seLinuxOptions" . -}}{{- end -}}
 {{- mergeOverwrite $context (deepCopy $own) | toYaml -}}
 {{- end -}}

@@ -9,7 +9,7 @@
 
 {{/* "true" where Kubernetes asks for a permission per driver to write the status of claims: from 1.36 on. */}}
 {{- define "dra.granularStatus" -}}
-{{- $wanted := .Values.rbac.granularStatus -}}
+{{- $wanted := (.Values.rbac).granularStatus | default "auto" -}}
 {{- if eq $wanted "auto" -}}
 {{- semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version -}}
 {{- else -}}

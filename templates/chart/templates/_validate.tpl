@@ -6,16 +6,16 @@
 {{- end -}}
 
 {{- /* Of the example driver's chart, and not there yet. */ -}}
-{{- if .Values.webhook.enabled -}}
+{{- if (.Values.webhook).enabled -}}
 {{- fail "webhook.enabled=true: this chart has no admission webhook yet; opaque configuration is checked when a claim is prepared. Set webhook.enabled=false" -}}
 {{- end -}}
-{{- if .Values.controller.plugins -}}
-{{- fail (printf "controller.plugins=[%s]: this chart has no controller yet. Leave controller.plugins empty" (join ", " .Values.controller.plugins)) -}}
+{{- if (.Values.controller).plugins -}}
+{{- fail (printf "controller.plugins=[%s]: this chart has no controller yet. Leave controller.plugins empty" (join ", " (.Values.controller).plugins)) -}}
 {{- end -}}
 {{- if $plugin.bindingConditions -}}
 {{- fail "kubeletPlugin.bindingConditions=true: binding conditions are not there yet. Set kubeletPlugin.bindingConditions=false" -}}
 {{- end -}}
-{{- if or $plugin.containers.init.securityContext $plugin.containers.init.resources -}}
+{{- if or ($plugin.containers.init).securityContext ($plugin.containers.init).resources -}}
 {{- fail "kubeletPlugin.containers.init: there is no init container; leave it empty" -}}
 {{- end -}}
 
@@ -41,7 +41,7 @@
 {{- $ignored := list -}}
 {{- if ne .Values.deviceProfile "gpu" -}}{{- $ignored = append $ignored "deviceProfile" -}}{{- end -}}
 {{- if .Values.driverName -}}{{- $ignored = append $ignored "driverName" -}}{{- end -}}
-{{- if .Values.deviceClass.extendedResourceName -}}{{- $ignored = append $ignored "deviceClass.extendedResourceName" -}}{{- end -}}
+{{- if (.Values.deviceClass).extendedResourceName -}}{{- $ignored = append $ignored "deviceClass.extendedResourceName" -}}{{- end -}}
 {{- if .Values.gpuDeviceStatus -}}{{- $ignored = append $ignored "gpuDeviceStatus" -}}{{- end -}}
 {{- if .Values.gpuAllowMultipleAllocations -}}{{- $ignored = append $ignored "gpuAllowMultipleAllocations" -}}{{- end -}}
 {{- if $plugin.gpuPartitions -}}{{- $ignored = append $ignored "kubeletPlugin.gpuPartitions" -}}{{- end -}}
@@ -77,10 +77,10 @@
 {{- /* What cannot work on the host's network, or without a port. */ -}}
 {{- $hostNetwork := (include "dra.hardware" . | fromJson).hostNetwork -}}
 {{- $port := (include "dra.http" . | fromJson).port -}}
-{{- if and .Values.serviceMonitor.enabled (not $port) -}}
+{{- if and (.Values.serviceMonitor).enabled (not $port) -}}
 {{- fail (printf "serviceMonitor.enabled=true: there is no metrics port to scrape, because %s; the status socket shows the port in httpPort" (ternary "pods on the host's network take a free one" "kubeletPlugin.containers.plugin.metricsPort is not above 0" $hostNetwork)) -}}
 {{- end -}}
-{{- if and .Values.networkPolicy.enabled $hostNetwork -}}
+{{- if and (.Values.networkPolicy).enabled $hostNetwork -}}
 {{- fail "networkPolicy.enabled=true: a NetworkPolicy does not hold for pods on the host's network; set networkPolicy.enabled=false" -}}
 {{- end -}}
 {{- end -}}
