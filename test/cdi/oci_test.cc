@@ -87,7 +87,9 @@ TEST(ApplyEdits, MountsReplaceByDestinationAndAreSortedByDepth) {
 TEST(ApplyEdits, BindMountsAreIdMappedInAUserNamespace) {
   DeviceHost host;
   const auto oci =
-      Applied(R"({"linux":{"namespaces":[{"type":"user"}]}})",
+      Applied(R"({"linux":{"namespaces":[{"type":"user"}],
+                           "uidMappings":[{"containerID":0,"hostID":100000,"size":65536}],
+                           "gidMappings":[{"containerID":0,"hostID":100000,"size":65536}]}})",
               R"({"mounts":[{"hostPath":"/h","containerPath":"/a","options":["bind","ro"]},
                                          {"hostPath":"/h","containerPath":"/b","options":["rbind"]},
                                          {"hostPath":"/h","containerPath":"/c","options":["bind","idmap"]}]})",
@@ -96,6 +98,46 @@ TEST(ApplyEdits, BindMountsAreIdMappedInAUserNamespace) {
   EXPECT_EQ((*oci)["mounts"][0]["options"], Parsed(R"(["bind","ro","idmap"])"));
   EXPECT_EQ((*oci)["mounts"][1]["options"], Parsed(R"(["rbind","ridmap"])"));
   EXPECT_EQ((*oci)["mounts"][2]["options"], Parsed(R"(["bind","idmap"])"));
+}
+
+// Without both mappings (a user namespace that is joined) runc refuses id-mapped mounts.
+TEST(ApplyEdits, BindMountsAreNotIdMappedWhereAMappingIsMissing) {
+  DeviceHost host;
+  const auto oci = Applied(
+      R"({"linux":{"namespaces":[{"type":"user"}],
+                           "uidMappings":[{"containerID":0,"hostID":100000,"size":65536}]}})",
+      R"({"mounts":[{"hostPath":"/h","containerPath":"/a","options":["bind","ro"]}]})", host);
+  ASSERT_TRUE(oci.ok());
+  EXPECT_EQ((*oci)["mounts"][0]["options"], Parsed(R"(["bind","ro"])"));
+}
+
+// Each device's edits may be right alone: the runtime checks what comes together.
+TEST(ApplyEdits, OneHostInterfaceForTwoDevicesIsRefused) {
+  DeviceHost host;
+  const auto oci = Applied("{}",
+                           R"({"netDevices":[{"hostInterfaceName":"eth0","name":"net0"},
+                                             {"hostInterfaceName":"eth0","name":"net1"}]})",
+                           host);
+  EXPECT_EQ(oci.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ApplyEdits, ARelativeDestinationComesBeforeThoseUnderTheRoot) {
+  DeviceHost host;
+  const auto oci = Applied(R"({"mounts":[{"destination":"/proc"}]})",
+                           R"({"mounts":[{"hostPath":"/h","containerPath":"rel"}]})", host);
+  ASSERT_TRUE(oci.ok());
+  EXPECT_EQ((*oci)["mounts"][0]["destination"], "rel");
+}
+
+TEST(ApplyEdits, AFifoKeepsTheNumbersThatTheEditsGive) {
+  DeviceHost host;
+  const auto oci = Applied(
+      "{}",
+      R"({"deviceNodes":[{"path":"/a","type":"p","major":1,"minor":2},{"path":"/b","type":"p"}]})",
+      host);
+  ASSERT_TRUE(oci.ok());
+  EXPECT_EQ((*oci)["linux"]["devices"],
+            Parsed(R"([{"path":"/a","type":"p","major":1,"minor":2},{"path":"/b","type":"p"}])"));
 }
 
 TEST(ApplyEdits, HooksNetDevicesRdtAndGidsGoWhereOciHasThem) {

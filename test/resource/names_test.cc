@@ -44,7 +44,7 @@ TEST(Names, FollowTheRulesOfKubernetes) {
       {"FullyQualifiedName",
        CheckFullyQualifiedName,
        {"gpu.sdk.test/model"},
-       {"model", "", "a/b/c"}},
+       {"model", "", "a/b/c", "A.b/x"}},
       {"PoolName",
        CheckPoolName,
        {"node-1", "node-1/a.b/c", Times("a/", 126) + "a"},

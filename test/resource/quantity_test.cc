@@ -132,6 +132,8 @@ TEST(Quantity, KnowsMultiples) {
 TEST(Quantity, IsReadFromStringsAndNumbersOnly) {
   EXPECT_EQ(*Quantity::FromJson(Json("4Gi")), ParsedQuantity("4Gi"));
   EXPECT_EQ(*Quantity::FromJson(Json(4)), ParsedQuantity("4"));
+  EXPECT_EQ(*Quantity::FromJson(Json(" 4Gi ")), ParsedQuantity("4Gi"));
+  EXPECT_FALSE(Quantity::FromJson(Json("4Gi\n")).ok());
   EXPECT_EQ(*Quantity::FromJson(Json(0.5)), ParsedQuantity("500m"));
   EXPECT_FALSE(Quantity::FromJson(Json(true)).ok());
   EXPECT_FALSE(Quantity::FromJson(Json::object()).ok());

@@ -73,7 +73,6 @@ TEST(ValidateResourceSlice, NamesTheFieldAsTheServerDoes) {
       {"/spec", "null", "spec Required"},
       {"/spec/driver", "null", "spec.driver Required"},
       {"/spec/driver", R"("a_b")", "spec.driver Invalid"},
-      {"/spec/pool", "null", "spec.pool Required"},
       {"/spec/pool/name", R"("a//b")", "spec.pool.name Invalid"},
       {"/spec/pool/generation", "-1", "spec.pool.generation Invalid"},
       {"/spec/pool/resourceSliceCount", "0", "spec.pool.resourceSliceCount Invalid"},
@@ -148,6 +147,15 @@ TEST(ValidateResourceSlice, NamesTheFieldAsTheServerDoes) {
       {"/spec/devices/0/taints/0/effect", R"("")", "spec.devices[0].taints[0].effect Required"},
       {"/spec/devices/0/taints/0/effect", R"("Evict")",
        "spec.devices[0].taints[0].effect NotSupported"},
+      {"/spec/devices/0/consumesCounters/0/compatibilityGroups", R"(["a_b"])",
+       "spec.devices[0].consumesCounters[0].compatibilityGroups[0] Invalid"},
+      {"/spec/devices/0/nodeAllocatableResources/ephemeral-storage",
+       R"({"overhead":{"perPod":"1"}})",
+       "spec.devices[0].nodeAllocatableResources[ephemeral-storage] Invalid"},
+      {"/spec/devices/0/taints/0/timeAdded", R"("infinite-future")",
+       "spec.devices[0].taints[0].timeAdded Invalid"},
+      {"/spec/devices/0/taints/0/timeAdded", R"("2026-01-02T03:04:60Z")",
+       "spec.devices[0].taints[0].timeAdded Invalid"},
       {"/spec/devices/0/taints/0/timeAdded", R"("now")",
        "spec.devices[0].taints[0].timeAdded Invalid"},
       {"/spec/devices/0/bindingFailureConditions", "null",
@@ -204,14 +212,27 @@ TEST(ValidateResourceSlice, ChecksNodeSelection) {
   } kCases[] = {
       {R"({"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]}]})",
        {}},
-      {R"({"nodeSelectorTerms":[]})", {"spec.nodeSelector.nodeSelectorTerms Invalid"}},
+      {R"({"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"Gt","values":["many"]}]}]})",
+       {}},
+      {R"({"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":["n1"]}]}]})",
+       {}},
+      {R"({"nodeSelectorTerms":[]})", {"spec.nodeSelector.nodeSelectorTerms Required"}},
       {R"({"nodeSelectorTerms":[{},{}]})", {"spec.nodeSelector.nodeSelectorTerms Invalid"}},
       {R"({"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"Is"}]}]})",
        {"spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].operator Invalid"}},
       {R"({"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"In"}]}]})",
        {"spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values Required"}},
+      {R"({"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"In","values":["b","c d"]}]}]})",
+       {"spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[1] Invalid"}},
+      {R"({"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"Lt","values":["1","2"]}]}]})",
+       {"spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values Required"}},
       {R"({"nodeSelectorTerms":[{"matchFields":[{"key":"a","operator":"Exists"}]}]})",
-       {"spec.nodeSelector.nodeSelectorTerms[0].matchFields[0].key Invalid"}},
+       {"spec.nodeSelector.nodeSelectorTerms[0].matchFields[0].key Invalid",
+        "spec.nodeSelector.nodeSelectorTerms[0].matchFields[0].operator Invalid"}},
+      {R"({"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":["a","b"]}]}]})",
+       {"spec.nodeSelector.nodeSelectorTerms[0].matchFields[0].values Required"}},
+      {R"({"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":["A"]}]}]})",
+       {"spec.nodeSelector.nodeSelectorTerms[0].matchFields[0].values[0] Invalid"}},
   };
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.selector);
@@ -265,7 +286,47 @@ TEST(ValidateResourceSlice, CountsAttributesCapacitiesAndValues) {
   EXPECT_EQ(Shown(slice), std::vector<std::string>{"spec.devices[0] Invalid"});
   device["capacity"].erase("d");
   device["attributes"]["a0"] = {{"ints", std::vector<int>(19, 1)}};
-  EXPECT_EQ(Shown(slice), std::vector<std::string>{"spec.devices[0].attributes Invalid"});
+  EXPECT_EQ(Shown(slice), std::vector<std::string>{"spec.devices[0] Invalid"});
+}
+
+TEST(ValidateResourceSlice, ReadsAnAbsentPoolAsOneWithoutMembers) {
+  Json slice = Slice();
+  slice["spec"].erase("pool");
+  EXPECT_EQ(Shown(slice), (std::vector<std::string>{"spec.pool.name Required",
+                                                    "spec.pool.resourceSliceCount Invalid"}));
+}
+
+TEST(ValidateResourceSlice, RefusesDevicesBesideSharedCountersEvenWhenBothAreEmpty) {
+  Json slice = Slice();
+  slice["spec"]["devices"] = slice["spec"]["sharedCounters"] = Json::array();
+  EXPECT_EQ(Shown(slice), std::vector<std::string>{"spec Invalid"});
+}
+
+TEST(ValidateResourceSlice, ChecksTheStartOfAGeneratedName) {
+  Json slice = Slice();
+  slice["metadata"] = {{"generateName", "n1-gpu-"}};
+  EXPECT_EQ(Shown(slice), std::vector<std::string>{});
+  slice["metadata"] = {{"generateName", "n1/gpu-"}};
+  EXPECT_EQ(Shown(slice), std::vector<std::string>{"metadata.generateName Invalid"});
+}
+
+TEST(ValidateResourceSlice, LetsADeviceHaveSeveralNodeSelectorTerms) {
+  Json slice = Slice();
+  slice["spec"].erase("nodeName");
+  slice["spec"]["perDeviceNodeSelection"] = true;
+  slice["spec"]["devices"][0]["nodeSelector"] = Json::parse(R"({"nodeSelectorTerms":[{},{}]})");
+  EXPECT_EQ(Shown(slice), std::vector<std::string>{});
+}
+
+TEST(ValidateResourceSlice, WantsThousandthsInARangeWithoutStepsToo) {
+  Json slice = Slice();
+  Json& policy = slice["spec"]["devices"][0]["capacity"]["memory"]["requestPolicy"];
+  policy = Json::parse(R"({"default": "1", "validRange": {"min": "1u"}})");
+  EXPECT_EQ(Shown(slice),
+            std::vector<std::string>{
+                "spec.devices[0].capacity[memory].requestPolicy.validRange.min Invalid"});
+  policy["validRange"]["min"] = "1m";
+  EXPECT_EQ(Shown(slice), std::vector<std::string>{});
 }
 
 TEST(ValidateResourceSlice, AllowsHalfStepsOnlyInThousandths) {

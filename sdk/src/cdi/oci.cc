@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "dra/base/status.h"
+#include "dra/cdi/validate.h"
 
 namespace dra::cdi {
 namespace {
@@ -113,7 +114,7 @@ absl::Status ApplyDeviceNodes(Json& oci, const std::vector<DeviceNode>& nodes, F
   for (DeviceNode node : nodes) {
     DRA_RETURN_IF_ERROR(Resolve(node, fs));
     Json entry{{"path", node.path}, {"type", node.type}};
-    if (node.type != "p") {
+    if (node.type != "p" || node.major != 0 || node.minor != 0) {  // a FIFO has none of its own
       entry["major"] = node.major;
       entry["minor"] = node.minor;
     }
@@ -156,9 +157,14 @@ absl::Status ApplyNetDevices(Json& oci, const std::vector<NetDevice>& devices) {
   return absl::OkStatus();
 }
 
+// A user namespace with mappings of its own: without both a low-level runtime refuses id-mapped mounts.
 bool HasUserNamespace(const Json& oci) {
   const Json* linux_part = Find(oci, "linux");
-  const Json* namespaces = linux_part == nullptr ? nullptr : Find(*linux_part, "namespaces");
+  for (const char* mappings : {"uidMappings", "gidMappings"}) {
+    const Json* list = linux_part == nullptr ? nullptr : Find(*linux_part, mappings);
+    if (list == nullptr || !list->is_array() || list->empty()) return false;
+  }
+  const Json* namespaces = Find(*linux_part, "namespaces");
   return namespaces != nullptr && namespaces->is_array() &&
          std::any_of(namespaces->begin(), namespaces->end(),
                      [](const Json& entry) { return StringOr(entry, "type") == "user"; });
@@ -177,17 +183,23 @@ std::vector<std::string> OptionsIn(const Mount& mount, bool user_namespace) {
   return options;
 }
 
-// How deep the destination lies: its slashes once "//", "/./" and a trailing slash are gone.
+// How deep the destination lies: its slashes once "//", "/./", "x/.." and a trailing slash are gone.
 size_t Depth(const Json& mount) {
-  size_t parts = 0;
   const std::string destination = StringOr(mount, "destination");
+  const bool absolute = absl::StartsWith(destination, "/");
+  size_t named = 0, up = 0;  // up: leading "..", which only a relative path keeps
   for (const absl::string_view part : absl::StrSplit(destination, '/')) {
-    if (part == "..")
-      parts -= parts > 0 ? 1 : 0;
-    else if (!part.empty() && part != ".")
-      ++parts;
+    if (part == "..") {
+      if (named > 0)
+        --named;
+      else if (!absolute)
+        ++up;
+    } else if (!part.empty() && part != ".") {
+      ++named;
+    }
   }
-  return std::max<size_t>(parts, 1);
+  const size_t parts = std::max<size_t>(named + up, 1);
+  return absolute ? parts : parts - 1;
 }
 
 absl::Status ApplyMounts(Json& oci, const std::vector<Mount>& mounts) {
@@ -250,6 +262,8 @@ absl::Status ApplyEdits(Json& oci, const ContainerEdits& edits, FileSystem& fs) 
     return absl::InvalidArgumentError(
         absl::StrCat("OCI config: is ", oci.type_name(), ", must be an object"));
   }
+  // Two files that are right alone may be at odds: one host interface for two devices.
+  DRA_RETURN_IF_ERROR(ValidateEdits(edits, "containerEdits"));
   Json edited = oci;
   DRA_RETURN_IF_ERROR(ApplyEnv(edited, edits.env));
   DRA_RETURN_IF_ERROR(ApplyDeviceNodes(edited, edits.device_nodes, fs));

@@ -10,6 +10,7 @@
 #include "dra/resource/limits.h"
 #include "dra/resource/names.h"
 #include "dra/resource/semantic_equal.h"
+#include "dra/resource/time.h"
 
 namespace dra::inventory {
 namespace {
@@ -117,11 +118,12 @@ void StampTaints(absl::Time now, Entry* entry, Json* taints) {
   std::map<std::string, absl::Time> times;
   for (Json& taint : *taints) {
     absl::Time added = now;
-    std::string why;
-    const std::string given = StringOr(taint, "timeAdded");
+    const std::optional<absl::Time> given = resource::ParseTime(StringOr(taint, "timeAdded"));
     // A change of the value is the same taint, seen more clearly.
     const std::string id = absl::StrCat(StringOr(taint, "key"), "\n", StringOr(taint, "effect"));
-    if (given.empty() || !absl::ParseTime(absl::RFC3339_full, given, &added, &why)) {
+    if (given.has_value()) {
+      added = *given;
+    } else {
       const auto known = entry->taint_times.find(id);
       added = known == entry->taint_times.end() ? now : known->second;
     }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "dra/resource/limits.h"
 #include "dra/resource/semantic_equal.h"
 #include "dra/resource/slice.h"
+#include "dra/resource/time.h"
 #include "publisher/pool_layout.h"
 #include "publisher/slice_names.h"
 
@@ -23,10 +25,9 @@ bool IsNonEmptyList(const Json* value) {
 
 // Whole seconds, as the server stores them; text that is no time stays for the server to judge.
 void RoundTime(Json& taint) {
-  const std::string text = StringOr(taint, "timeAdded");
-  absl::Time time;
-  if (text.empty() || !absl::ParseTime(absl::RFC3339_full, text, &time, nullptr)) return;
-  taint["timeAdded"] = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
+  const std::optional<absl::Time> time = resource::ParseTime(StringOr(taint, "timeAdded"));
+  if (!time.has_value()) return;
+  taint["timeAdded"] = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", *time, absl::UTCTimeZone());
 }
 
 // A taint's clock runs from the first time it was seen, whoever restarted in between: tolerationSeconds count from it.

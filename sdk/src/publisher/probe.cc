@@ -92,6 +92,8 @@ class Prober {
   absl::StatusOr<Json> DryRun(Json spec) {
     kube::WriteOptions options;
     options.dry_run = true;
+    options.field_validation =
+        "Ignore";  // a field that the server does not know is an answer, no reason to warn
     auto answer = api_.Create(kube::ResourceSlices(), "", Slice(std::move(spec)), options, call_);
     if (!answer.ok()) {
       if (!absl::IsInvalidArgument(answer.status()) && result_.error.ok()) {

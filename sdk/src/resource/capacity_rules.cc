@@ -32,13 +32,6 @@ void CheckStep(FieldReader& reader, const Range& range, const std::string& path,
     reader.Invalid(step_path, step.ToString(), "must be greater than zero");
     return;
   }
-  if (IsFractional(range.min) || IsFractional(range.max) || IsFractional(range.step) ||
-      IsFractional(range.fallback)) {
-    CheckMilli(reader, range.min, Child(path, "min"));
-    CheckMilli(reader, range.max, Child(path, "max"));
-    CheckMilli(reader, range.step, step_path);
-    CheckMilli(reader, range.fallback, default_path);
-  }
   if (!range.min.has_value()) return;
   if (*range.min + step > total) {
     reader.Invalid(
@@ -88,6 +81,13 @@ void CheckRange(FieldReader& reader, const Json& object, const std::string& path
                      absl::StrCat("must be at most max ", range.max->ToString()));
     }
   }
+  if (IsFractional(range.min) || IsFractional(range.max) || IsFractional(range.step) ||
+      IsFractional(range.fallback)) {
+    CheckMilli(reader, range.min, Child(path, "min"));
+    CheckMilli(reader, range.max, Child(path, "max"));
+    CheckMilli(reader, range.step, Child(path, "step"));
+    CheckMilli(reader, range.fallback, default_path);
+  }
   if (range.step.has_value()) CheckStep(reader, range, path, default_path, total);
 }
 
@@ -100,7 +100,10 @@ void CheckValidValues(FieldReader& reader, const Json& values, const std::string
   for (size_t i = 0; i < values.size(); ++i) {
     const std::string item_path = Index(path, i);
     const std::optional<Quantity> value = reader.AsQuantity(values[i], item_path);
-    if (!value.has_value()) continue;
+    if (!value.has_value()) {
+      has_default = true;  // it may be this one: the text is named already
+      continue;
+    }
     if (*value > total) {
       reader.Invalid(item_path, values[i],
                      absl::StrCat("must be at most the capacity value ", total.ToString()));

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include "absl/time/time.h"
 #include "dra/resource/limits.h"
 #include "dra/resource/names.h"
+#include "dra/resource/time.h"
 #include "resource/field_reader.h"
 
 namespace dra::resource {
@@ -78,11 +80,9 @@ void CheckCondition(FieldReader& reader, const Json& condition, const std::strin
                    "must be greater than or equal to zero");
   }
   const std::string* time_text = reader.String(condition, path, "lastTransitionTime");
-  absl::Time time;
-  std::string why;
   if (time_text == nullptr || time_text->empty()) {
     reader.Required(Child(path, "lastTransitionTime"), "");
-  } else if (!absl::ParseTime(absl::RFC3339_full, *time_text, &time, &why)) {
+  } else if (!ParseTime(*time_text).has_value()) {
     reader.Invalid(Child(path, "lastTransitionTime"), *time_text, "must be an RFC 3339 time");
   }
   const std::string reason = StringOr(condition, "reason");

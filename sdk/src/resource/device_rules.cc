@@ -3,16 +3,12 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "dra/resource/limits.h"
 #include "dra/resource/names.h"
+#include "dra/resource/time.h"
 
 namespace dra::resource {
 namespace {
-
-absl::Status CheckNotEmpty(absl::string_view text) {
-  return text.empty() ? absl::InvalidArgumentError("must not be empty") : absl::OkStatus();
-}
 
 void CheckAttributesAndCapacities(FieldReader& reader, const Json& device,
                                   const std::string& path) {
@@ -36,7 +32,7 @@ void CheckAttributesAndCapacities(FieldReader& reader, const Json& device,
   }
   if (values > kMaxAttributeValues) {
     reader.Invalid(
-        Child(path, "attributes"), values,
+        path, values,
         absl::StrCat("the total number of attribute values must not exceed ", kMaxAttributeValues));
   }
   if (capacity == nullptr) return;
@@ -63,7 +59,7 @@ void CheckConsumedCounters(FieldReader& reader, const Json& device, const std::s
     if (set != nullptr && !seen.insert(*set).second)
       reader.Duplicate(Child(item_path, "counterSet"), *set);
     CheckCounters(reader, item, item_path, kMaxCountersPerConsumption);
-    reader.NameSet(item, item_path, "compatibilityGroups", kMaxCompatibilityGroups, CheckNotEmpty);
+    reader.NameSet(item, item_path, "compatibilityGroups", kMaxCompatibilityGroups, CheckDnsLabel);
   }
 }
 
@@ -154,9 +150,7 @@ void CheckTaint(FieldReader& reader, const Json& taint, const std::string& path)
     reader.NotSupported(Child(path, "effect"), *effect, {"NoExecute", "NoSchedule", "None"});
   }
   if (const std::string* text = reader.String(taint, path, "timeAdded")) {
-    absl::Time time;
-    std::string why;
-    if (!absl::ParseTime(absl::RFC3339_full, *text, &time, &why)) {
+    if (!ParseTime(*text).has_value()) {
       reader.Invalid(Child(path, "timeAdded"), *text, "must be an RFC 3339 time");
     }
   }

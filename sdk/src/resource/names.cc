@@ -92,6 +92,10 @@ absl::Status CheckFullyQualifiedName(absl::string_view name) {
   if (name.find('/') == absl::string_view::npos) {
     return Bad(name, "must have a domain: \"<domain>/<identifier>\"");
   }
+  // Alone among the qualified names this one wants a domain in lower case.
+  if (absl::Status domain = CheckDriverName(name.substr(0, name.find('/'))); !domain.ok()) {
+    return Bad(name, absl::StrCat("domain ", domain.message()));
+  }
   return CheckQualifiedName(name);
 }
 

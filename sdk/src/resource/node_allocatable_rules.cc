@@ -61,9 +61,9 @@ void CheckNodeAllocatable(FieldReader& reader, const Json& device, const std::st
   const Json* capacity = Member(device, "capacity");
   for (const auto& [name, resource] : resources->items()) {
     const std::string key_path = Key(Child(path, "nodeAllocatableResources"), name);
-    if (name != "cpu" && name != "memory" && name != "ephemeral-storage" &&
+    if (name != "cpu" && name != "memory" &&
         (!absl::StartsWith(name, "hugepages-") || name.size() == 10)) {
-      reader.Invalid(key_path, name, "must be cpu, memory, ephemeral-storage or hugepages-<size>");
+      reader.Invalid(key_path, name, "must be cpu, memory or hugepages-<size>");
     }
     if (!reader.IsObject(resource, key_path)) continue;
     const Json* mapping = reader.Object(resource, key_path, "mapping");

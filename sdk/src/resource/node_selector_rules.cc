@@ -1,19 +1,23 @@
-#include "absl/strings/numbers.h"
-#include "dra/resource/limits.h"
 #include "dra/resource/names.h"
 #include "resource/device_rules.h"
 
 namespace dra::resource {
 namespace {
 
-// Source: kubernetes/kubernetes:pkg/apis/core/validation (ValidateNodeSelectorRequirement).
-void CheckRequirement(FieldReader& reader, const Json& requirement, const std::string& path,
-                      bool is_field) {
-  if (!reader.IsObject(requirement, path)) return;
-  const std::string* key = reader.Name(requirement, path, "key", CheckLabelName);
-  if (is_field && key != nullptr && !key->empty() && *key != "metadata.name") {
-    reader.Invalid(Child(path, "key"), *key, "must be metadata.name");
+void CheckValues(FieldReader& reader, const Json* values, const std::string& path,
+                 absl::Status (*check)(absl::string_view)) {
+  for (size_t i = 0; values != nullptr && i < values->size(); ++i) {
+    const std::string* text = reader.AsString((*values)[i], Index(path, i));
+    if (text == nullptr) continue;
+    if (const absl::Status status = check(*text); !status.ok()) {
+      reader.Invalid(Index(path, i), *text, status.message());
+    }
   }
+}
+
+// Source: kubernetes/kubernetes:pkg/apis/core/validation (ValidateNodeSelectorRequirement).
+void CheckExpression(FieldReader& reader, const Json& requirement, const std::string& path) {
+  reader.Name(requirement, path, "key", CheckLabelName);
   const Json* values = reader.Array(requirement, path, "values");
   const size_t count = values == nullptr ? 0 : values->size();
   const std::string* op = reader.String(requirement, path, "operator");
@@ -27,22 +31,42 @@ void CheckRequirement(FieldReader& reader, const Json& requirement, const std::s
       reader.Forbidden(values_path,
                        "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
   } else if (name == "Gt" || name == "Lt") {
-    int64_t number = 0;
-    const bool one = count == 1 && (*values)[0].is_string();
-    if (!one || !absl::SimpleAtoi((*values)[0].get_ref<const std::string&>(), &number)) {
-      reader.Required(values_path, "must be a single integer when `operator` is 'Lt' or 'Gt'");
-    }
+    // That it is an integer is not asked; another text matches no node.
+    if (count != 1)
+      reader.Required(values_path, "must be a single value when `operator` is 'Lt' or 'Gt'");
   } else {
     reader.Invalid(Child(path, "operator"), name, "not a valid selector operator");
   }
+  CheckValues(reader, values, values_path, CheckLabelValue);
+}
+
+// Source: the same (ValidateNodeFieldSelectorRequirement).
+void CheckField(FieldReader& reader, const Json& requirement, const std::string& path) {
+  const std::string* key = reader.String(requirement, path, "key");
+  const bool is_name = key != nullptr && *key == "metadata.name";
+  if (!is_name) {
+    reader.Invalid(Child(path, "key"), key == nullptr ? "" : *key, "must be metadata.name");
+  }
+  const Json* values = reader.Array(requirement, path, "values");
+  const std::string values_path = Child(path, "values");
+  const std::string* op = reader.String(requirement, path, "operator");
+  if (op == nullptr || (*op != "In" && *op != "NotIn")) {
+    reader.Invalid(Child(path, "operator"), op == nullptr ? "" : *op,
+                   "not a valid selector operator for a field");
+  } else if (values == nullptr || values->size() != 1) {
+    reader.Required(values_path,
+                    "must be only one value when `operator` is 'In' or 'NotIn' for a field");
+  }
+  if (is_name) CheckValues(reader, values, values_path, CheckDnsSubdomain);
 }
 
 void CheckRequirements(FieldReader& reader, const Json& term, const std::string& path,
-                       absl::string_view name) {
+                       absl::string_view name,
+                       void (*check)(FieldReader&, const Json&, const std::string&)) {
   const Json* list = reader.Array(term, path, name);
-  if (list == nullptr) return;
-  for (size_t i = 0; i < list->size(); ++i) {
-    CheckRequirement(reader, (*list)[i], Index(Child(path, name), i), name == "matchFields");
+  for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
+    const std::string item_path = Index(Child(path, name), i);
+    if (reader.IsObject((*list)[i], item_path)) check(reader, (*list)[i], item_path);
   }
 }
 
@@ -52,15 +76,12 @@ void CheckNodeSelector(FieldReader& reader, const Json& selector, const std::str
   const std::string terms_path = Child(path, "nodeSelectorTerms");
   const Json* terms = reader.Array(selector, path, "nodeSelectorTerms");
   const size_t count = terms == nullptr ? 0 : terms->size();
-  if (count != kNodeSelectorTermsPerSlice) {
-    reader.Invalid(terms_path, terms == nullptr ? Json::array() : *terms,
-                   "must have exactly one node selector term");
-  }
+  if (count == 0) reader.Required(terms_path, "must have at least one node selector term");
   for (size_t i = 0; i < count; ++i) {
     const std::string term_path = Index(terms_path, i);
     if (!reader.IsObject((*terms)[i], term_path)) continue;
-    CheckRequirements(reader, (*terms)[i], term_path, "matchExpressions");
-    CheckRequirements(reader, (*terms)[i], term_path, "matchFields");
+    CheckRequirements(reader, (*terms)[i], term_path, "matchExpressions", CheckExpression);
+    CheckRequirements(reader, (*terms)[i], term_path, "matchFields", CheckField);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "dra/base/status.h"
 #include "nlohmann/json.hpp"
 
@@ -162,7 +163,13 @@ absl::StatusOr<Quantity> Quantity::Parse(absl::string_view text) {
 }
 
 absl::StatusOr<Quantity> Quantity::FromJson(const Json& value) {
-  if (value.is_string()) return Parse(value.get_ref<const std::string&>());
+  if (value.is_string()) {
+    // Spaces around it, and no other white space, are what the server's decoder takes off.
+    absl::string_view text = value.get_ref<const std::string&>();
+    while (absl::ConsumePrefix(&text, " ") || absl::ConsumeSuffix(&text, " ")) {
+    }
+    return Parse(text);
+  }
   if (value.is_number()) return Parse(value.dump());
   return absl::InvalidArgumentError(
       absl::StrCat("quantity must be a string, is ", value.type_name()));

@@ -1,10 +1,12 @@
 #include "dra/resource/semantic_equal.h"
 
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "dra/resource/quantity.h"
+#include "dra/resource/time.h"
 #include "nlohmann/json.hpp"
 
 namespace dra::resource {
@@ -79,14 +81,11 @@ bool IsEmpty(const Json& value, What parent) {
 }
 
 bool SameTime(const Json& a, const Json& b) {
-  absl::Time time_a, time_b;
-  std::string why;
-  if (!a.is_string() || !b.is_string() ||
-      !absl::ParseTime(absl::RFC3339_full, a.get_ref<const std::string&>(), &time_a, &why) ||
-      !absl::ParseTime(absl::RFC3339_full, b.get_ref<const std::string&>(), &time_b, &why)) {
-    return a == b;
-  }
-  return absl::AbsDuration(time_a - time_b) <= absl::Seconds(1);
+  if (!a.is_string() || !b.is_string()) return a == b;
+  const std::optional<absl::Time> time_a = ParseTime(a.get_ref<const std::string&>());
+  const std::optional<absl::Time> time_b = ParseTime(b.get_ref<const std::string&>());
+  if (!time_a.has_value() || !time_b.has_value()) return a == b;
+  return absl::AbsDuration(*time_a - *time_b) <= absl::Seconds(1);
 }
 
 bool Same(const Json& a, const Json& b, What what);

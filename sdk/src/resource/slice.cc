@@ -36,13 +36,22 @@ void CheckMetadata(FieldReader& reader, const Json& slice) {
   } else if (prefix == nullptr || prefix->empty()) {
     reader.Required("metadata.name", "name or generateName is required");
   }
+  if (prefix != nullptr && !prefix->empty()) {
+    // A '-' at the end is fine: random letters follow it.
+    std::string start = *prefix;
+    if (start.size() > 1 && start.back() == '-') start.back() = 'a';
+    if (const absl::Status status = CheckDnsSubdomain(start); !status.ok()) {
+      reader.Invalid("metadata.generateName", *prefix, status.message());
+    }
+  }
 }
 
 void CheckPool(FieldReader& reader, const Json& spec) {
   const Json* pool = reader.Object(spec, "spec", "pool");
+  const Json none = Json::object();
   if (pool == nullptr) {
-    if (Member(spec, "pool") == nullptr) reader.Required("spec.pool", "");
-    return;
+    if (Member(spec, "pool") != nullptr) return;
+    pool = &none;  // the server then names what is missing in it
   }
   if (const std::string* name = reader.Name(*pool, "spec.pool", "name", CheckPoolName);
       name != nullptr && name->size() > kMaxPoolNameBytes) {
@@ -77,6 +86,11 @@ void CheckNodeSelection(FieldReader& reader, const Json& spec) {
   }
   if (const Json* selector = reader.Object(spec, "spec", "nodeSelector")) {
     CheckNodeSelector(reader, *selector, "spec.nodeSelector");
+    const Json* terms = Member(*selector, "nodeSelectorTerms");
+    if (terms != nullptr && terms->is_array() && terms->size() > kNodeSelectorTermsPerSlice) {
+      reader.Invalid("spec.nodeSelector.nodeSelectorTerms", *terms,
+                     "must have exactly one node selector term");
+    }
   }
   CheckTrueOrUnset(reader, spec, "allNodes");
   CheckTrueOrUnset(reader, spec, "perDeviceNodeSelection");
@@ -199,7 +213,7 @@ std::vector<FieldError> ValidateResourceSlice(const Json& slice) {
   CheckNodeSelection(reader, *spec);
   const Json* devices = reader.Array(*spec, "spec", "devices");
   const Json* counters = reader.Array(*spec, "spec", "sharedCounters");
-  if (devices != nullptr && !devices->empty() && counters != nullptr && !counters->empty()) {
+  if (devices != nullptr && counters != nullptr) {  // even if both are empty
     reader.Invalid("spec", "{`devices`, `sharedCounters`}",
                    "only one of `devices` or `sharedCounters` may be set; put the counters into a "
                    "slice of their own");

@@ -16,7 +16,7 @@ absl::Status CheckDnsSubdomain(absl::string_view name);
 absl::Status CheckIdentifier(absl::string_view name);
 // "<identifier>" or "<domain>/<identifier>": attributes and capacities.
 absl::Status CheckQualifiedName(absl::string_view name);
-// "<domain>/<identifier>".
+// "<domain>/<identifier>", the domain in lower case.
 absl::Status CheckFullyQualifiedName(absl::string_view name);
 // DNS subdomains joined by '/', at most 253 bytes.
 absl::Status CheckPoolName(absl::string_view name);

@@ -12,7 +12,7 @@ namespace dra::resource {
 // Validates a resource.k8s.io/v1 ResourceSlice as the API server of Kubernetes 1.35 to 1.37 does: names, node
 // selection, pool, devices (attributes of all types, capacity with request policies, counters, taints, binding
 // conditions, node allocatable resources), shared counters, and the fields of the slice. Every gate is taken as on.
-// Stricter than some servers in one point: attribute names with more than one '/' are refused.
+// Stricter than the server in few points, each with its reason in test/differential/compare/slice_validation_test.go.
 //
 // slice: the whole object. Result: empty if it would be accepted; otherwise each fault with the server's field path.
 // Unknown members are not looked at. Pure; any thread.
