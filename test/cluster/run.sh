@@ -81,6 +81,15 @@ kill_cluster() { # STATE
     for _ in $(seq 300); do first_process "$1" > /dev/null || break; sleep 0.1; done
     ! first_process "$1" > /dev/null || fail "cluster $(basename "$1"): process $pid is still there 30 s after SIGKILL"
   fi
+  rm -f "$1/first-process"
+}
+
+# Removes what is left of clusters that died by themselves. One that is only starting has no such file yet.
+sweep() {
+  local cluster
+  for cluster in "$clusters"/*/; do
+    [ ! -f "$cluster/first-process" ] || first_process "$cluster" > /dev/null || remove_cluster "${cluster%/}"
+  done
 }
 
 remove_cluster() { # STATE
@@ -93,7 +102,7 @@ enter() { # COMMAND...: inside of the cluster's namespaces
   local pid
   pid=$(first_process "$state") || fail "cluster $name is not up: test/cluster/run.sh up --name $name"
   nsenter --target "$pid" --mount --net --pid -- \
-    env KUBECONFIG="$state/certs/admin.kubeconfig" CLUSTER_STATE="$state" CLUSTER_PROGRAMS="$(cat "$state/programs")" \
+    env --chdir="$PWD" KUBECONFIG="$state/certs/admin.kubeconfig" CLUSTER_STATE="$state" CLUSTER_PROGRAMS="$(cat "$state/programs")" \
     CLUSTER_GATES="$(cat "$state/gates")" CONTAINERD_ADDRESS=/run/containerd/containerd.sock CONTAINERD_NAMESPACE=k8s.io \
     PATH="$(cat "$state/programs"):$PATH" "$@"
 }
@@ -192,7 +201,8 @@ up() { # [die-with-me]
   programs=$("$lib/programs.sh" "$minor" | paste -sd:)
   local began=$SECONDS
   say "starting Kubernetes $minor as cluster $name, gates $gates ..."
-  remove_cluster "$state" # what a crash left
+  sweep
+  remove_cluster "$state"
   mkdir -p "$state"/{log,disk}
   echo "$programs" > "$state/programs"
   echo "$gate_list" > "$state/gates"
@@ -219,13 +229,20 @@ list() {
 }
 
 run_tests() { # GO-TEST-FLAGS...
+  local tests=
   [ "$named" = 1 ] || name=test-$minor-$$
   state=$clusters/$name
-  trap 'remove_cluster "$state"' EXIT
+  # The tests are a job of their own, so that a signal is answered at once and ends all that they started.
+  trap '[ -z "$tests" ] || kill -TERM -- "-$tests" 2> /dev/null; remove_cluster "$state"' EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
   up die-with-me
-  "$here/suite/run.sh" --name "$name" -- "$@"
+  set -m
+  "$here/suite/run.sh" --name "$name" -- "$@" &
+  tests=$!
+  set +m
+  wait "$tests"
+  tests=
   remove_cluster "$state"
   trap - EXIT
 }
@@ -241,6 +258,7 @@ case $command in
   build)
     install_packages
     if [ "$every_minor" = 1 ]; then for minor in $minors; do "$lib/programs.sh" "$minor"; done; else "$lib/programs.sh" "$minor"; fi
+    "$lib/helm.sh"
     ;;
   test)
     if [ "$every_minor" = 1 ]; then for minor in $(tac <<< "$minors"); do (run_tests "$@"); done; else run_tests "$@"; fi
