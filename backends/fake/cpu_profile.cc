@@ -9,7 +9,7 @@ using dra::Json;
 
 namespace {
 
-constexpr char kPrefix[] = "numa-";
+constexpr char kNumaPrefix[] = "numa-";
 constexpr char kCapacity[] = "cpu";
 
 [[noreturn]] void RefuseConfig(const std::string& path) {
@@ -37,7 +37,7 @@ void DescribeCpu(dra::BackendManifest& manifest) {
 }
 
 CpuProfile::CpuProfile(const Options& options, Control& control)
-    : StatelessProfile("cpu", kPrefix, options.cpu.numa_nodes, options, control) {}
+    : StatelessProfile("cpu", kNumaPrefix, options.cpu.numa_nodes, options, control) {}
 
 void CpuProfile::Describe(dra::BackendManifest& manifest) { DescribeCpu(manifest); }
 
@@ -65,7 +65,7 @@ void CpuProfile::AddCard(int64_t slot, const CardDevice& card, const CardConditi
 std::vector<std::string> CpuProfile::Environment(const dra::AllocatedDevice& device,
                                                  const std::string& claim_uid, bool admin) const {
   if (!device.configs.empty()) RefuseConfig("configuration " + device.configs.back().source);
-  DeviceEnvironment environment("CPU", kPrefix, device, claim_uid, admin);
+  DeviceEnvironment environment("CPU", kNumaPrefix, device, claim_uid, admin);
   environment.AddSelf(device.name());
   environment.AddOfShare("CONSUMED_CPU", Consumed(device, kCapacity));
   return environment.variables();

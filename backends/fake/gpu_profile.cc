@@ -17,7 +17,7 @@ using dra::Json;
 namespace {
 
 constexpr char kContainerDirectory[] = "/run/fake-gpu";
-constexpr char kPrefix[] = "gpu-";
+constexpr char kGpuPrefix[] = "gpu-";
 
 }  // namespace
 
@@ -38,7 +38,7 @@ void DescribeGpu(dra::BackendManifest& manifest) {
 
 GpuProfile::GpuProfile(const Options& options, dra::Host host, Hardware& hardware, Control& control,
                        HookLog& log, FaultPoint fault_point)
-    : CardProfile("gpu", kPrefix, options.gpu.cards, options, control),
+    : CardProfile("gpu", kGpuPrefix, options.gpu.cards, options, control),
       host_(host),
       hardware_(hardware),
       log_(log),
@@ -69,7 +69,7 @@ std::string GpuProfile::Contents() const {
 Json GpuProfile::DeviceEdits(const dra::AllocatedDevice& device, const std::string& card,
                              const CardSetting& setting, const std::string& claim_uid,
                              bool admin) const {
-  DeviceEnvironment environment("GPU", kPrefix, device, claim_uid, admin);
+  DeviceEnvironment environment("GPU", kGpuPrefix, device, claim_uid, admin);
   environment.AddSelf(device.name());
   environment.Add("SHARING_STRATEGY", setting.strategy);
   if (setting.strategy == "SpacePartitioning") {

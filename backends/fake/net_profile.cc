@@ -11,7 +11,7 @@ using dra::Json;
 
 namespace {
 
-constexpr char kPrefix[] = "nic-";
+constexpr char kNicPrefix[] = "nic-";
 
 // A capacity; shared NICs give a part of it to each claim, by a policy.
 Json Capacity(const char* value, bool shared, Json policy) {
@@ -31,7 +31,7 @@ void DescribeNet(dra::BackendManifest& manifest) {
 }
 
 NetProfile::NetProfile(const Options& options, Control& control)
-    : StatelessProfile("net", kPrefix, options.net.cards, options, control) {}
+    : StatelessProfile("net", kNicPrefix, options.net.cards, options, control) {}
 
 void NetProfile::Describe(dra::BackendManifest& manifest) { DescribeNet(manifest); }
 
@@ -65,7 +65,7 @@ void NetProfile::AddCard(int64_t slot, const CardDevice& card, const CardConditi
 std::vector<std::string> NetProfile::Environment(const dra::AllocatedDevice& device,
                                                  const std::string& claim_uid, bool admin) const {
   const BandwidthBurst burst = ResolveNetConfigs(device.configs, options_.merge_configs);
-  DeviceEnvironment environment("NET", kPrefix, device, claim_uid, admin);
+  DeviceEnvironment environment("NET", kNicPrefix, device, claim_uid, admin);
   if (burst.ingress > 0) environment.AddOfShare("INGRESS_BURST", std::to_string(burst.ingress));
   if (burst.egress > 0) environment.AddOfShare("EGRESS_BURST", std::to_string(burst.egress));
   environment.AddOfShare("INGRESS_RATE", PlainNumber(Consumed(device, "ingressBandwidth")));

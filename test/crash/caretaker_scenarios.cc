@@ -225,11 +225,6 @@ class SlicesWrong final : public SlicesGone {
   }
 };
 
-template <typename T>
-std::unique_ptr<Scenario> Make() {
-  return std::make_unique<T>();
-}
-
 }  // namespace
 
 std::vector<NamedScenario> CaretakerScenarios() {

@@ -49,6 +49,11 @@ class Scenario {
   virtual void Repeat(World& world) = 0;
 };
 
+template <typename T>
+std::unique_ptr<Scenario> Make() {
+  return std::make_unique<T>();
+}
+
 // Each is played for a backend that keeps undo data, and for one that keeps none.
 struct NamedScenario {
   std::string name;

@@ -226,11 +226,6 @@ class StartSamePod final : public Start {
   }
 };
 
-template <typename T>
-std::unique_ptr<Scenario> Make() {
-  return std::make_unique<T>();
-}
-
 }  // namespace
 
 StartOptions World::Options() const {

@@ -12,7 +12,7 @@ const struct {
   const char* name;
   bool equal;
   const char *a, *b;
-} kCases[] = {
+} kSemanticCases[] = {
     {"quantity notation", true, R"({"capacity":{"m":{"value":"1024Mi"}}})",
      R"({"capacity":{"m":{"value":"1Gi"}}})"},
     {"quantity number", false, R"({"capacity":{"m":{"value":"1025Mi"}}})",
@@ -57,7 +57,7 @@ const struct {
 };
 
 TEST(SemanticallyEqual, ComparesAsKubernetesDoes) {
-  for (const auto& c : kCases) {
+  for (const auto& c : kSemanticCases) {
     SCOPED_TRACE(c.name);
     const Json a = Json::parse(c.a), b = Json::parse(c.b);
     EXPECT_EQ(SemanticallyEqual(a, b), c.equal);
@@ -68,7 +68,7 @@ TEST(SemanticallyEqual, ComparesAsKubernetesDoes) {
 }
 
 TEST(Canonical, GivesEqualTextsForEqualObjects) {
-  for (const auto& c : kCases) {
+  for (const auto& c : kSemanticCases) {
     const std::string name = c.name;
     if (name == "no time added" || name == "time within a second") continue;
     SCOPED_TRACE(name);
