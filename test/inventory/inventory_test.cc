@@ -206,9 +206,6 @@ TEST_F(InventoryTest, WithholdsWhatLeansOnAFieldThatIsNotKnownToBeKept) {
       {R"({"allowMultipleAllocations": true})", &loader::ServerFields::multiple_allocations},
       {R"({"bindingConditions": ["a"], "bindingFailureConditions": ["b"]})",
        &loader::ServerFields::binding_conditions},
-      {R"({"attributes": {"l": {"ints": [1]}}})", &loader::ServerFields::list_attributes},
-      {R"({"nodeAllocatableResources": {"cpu": {"overhead": {"perPod": "1"}}}})",
-       &loader::ServerFields::node_allocatable},
       {R"({"taints": [{"key": "k", "effect": "NoSchedule"}]})", &loader::ServerFields::taints},
       {R"({"consumesCounters": [{"counterSet": "c", "counters": {"m": {"value": "1"}}}]})",
        &loader::ServerFields::counters},
@@ -228,12 +225,28 @@ TEST_F(InventoryTest, WithholdsWhatLeansOnAFieldThatIsNotKnownToBeKept) {
     fields.*c.field = FieldSupport::kDropped;
     snapshot = inventory.Update(result, fields, {});
     EXPECT_EQ(Listed(*snapshot), (Names{"n1/d0=A?", "n1/d1=B"}));
-    EXPECT_EQ(snapshot->findings.size(), 1u);
+    ASSERT_EQ(snapshot->findings.size(), 1u);
+    EXPECT_NE(snapshot->findings[0].problem.find("feature gate DRA"), std::string::npos);
     EXPECT_NE(snapshot->FindDevice("n1", "d0"), nullptr);
-    EXPECT_EQ(Listed(*inventory.Update(result, fields, {{"n1", "d0"}})),
-              (Names{"n1/d0=A", "n1/d1=B"}));
+    snapshot = inventory.Update(result, fields, {{"n1", "d0"}});
+    EXPECT_EQ(Listed(*snapshot), (Names{"n1/d0=A", "n1/d1=B"}));
+    // Published only for its claim: whoever publishes has to look who holds what.
+    EXPECT_TRUE(snapshot->FindDevice("n1", "d0")->leans);
+    EXPECT_FALSE(snapshot->FindDevice("n1", "d1")->leans);
     EXPECT_EQ(Listed(*inventory.Update(result, AllKept(), {})), (Names{"n1/d0=A", "n1/d1=B"}));
   }
+}
+
+// The publisher takes the field away; the device means the same without.
+TEST_F(InventoryTest, ListsAndNodeAllocatableResourcesWithholdNothing) {
+  loader::ServerFields fields = AllKept();
+  fields.list_attributes = fields.node_allocatable = FieldSupport::kDropped;
+  const auto snapshot =
+      inventory_.Update(Found({Item("d0", "A", Json::parse(R"({"attributes": {"l": {"ints": [1]}},
+          "nodeAllocatableResources": {"cpu": {"overhead": {"perPod": "1"}}}})"))}),
+                        fields, {});
+  EXPECT_EQ(Listed(*snapshot), (Names{"n1/d0=A"}));
+  EXPECT_TRUE(snapshot->findings.empty());
 }
 
 TEST_F(InventoryTest, SliceFieldsOfTheCoreAreNotTheBackends) {

@@ -62,6 +62,18 @@ TEST(Reg10Names, ALongRootWithALongDriverGetsHashedNamesThatFit) {
   }
 }
 
+TEST(FreshRegistrationSocket, DiffersFromCallToCallAndFits) {
+  for (const std::string& driver : {std::string("gpu.example.com"), std::string(63, 'd')}) {
+    const auto paths = ComputeSocketPaths("/var/lib/kubelet/on/a/long/way", driver, "");
+    ASSERT_TRUE(paths.ok()) << paths.status();
+    const std::string fresh = FreshRegistrationSocket(*paths, driver);
+    EXPECT_LE(fresh.size(), kMaxSocketPath);
+    EXPECT_EQ(fresh.rfind(paths->registry_directory + "/", 0), 0u) << fresh;
+    EXPECT_NE(fresh, paths->registration_socket);
+    EXPECT_NE(fresh, FreshRegistrationSocket(*paths, driver));
+  }
+}
+
 TEST(ComputeSocketPaths, RefusesARootThatLeavesNoRoomAndSaysTheLimit) {
   const auto paths = ComputeSocketPaths("/" + std::string(80, 'r'), "gpu.example.com", "");
   EXPECT_TRUE(absl::IsInvalidArgument(paths.status()));

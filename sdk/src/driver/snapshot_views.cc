@@ -27,7 +27,7 @@ std::vector<kubelet::DeviceHealth> KubeletHealth(const inventory::Snapshot& snap
 bool LeansOnHolders(const inventory::Snapshot& snapshot) {
   for (const inventory::Pool& pool : snapshot.pools) {
     for (const std::shared_ptr<const inventory::Device>& device : pool.devices) {
-      if (device->gone || device->withheld) return true;
+      if (device->gone || device->leans) return true;
     }
   }
   return false;

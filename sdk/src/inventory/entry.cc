@@ -33,25 +33,27 @@ bool HasRequestPolicy(const Json& device) {
 
 struct Need {
   absl::string_view field;
+  absl::string_view gate;
   FieldSupport support;
 };
 
 // The gated fields without which `device` would offer something else than there is.
 std::vector<Need> Needs(const Json& device, const loader::ServerFields& fields) {
   std::vector<Need> needs;
-  if (HasItems(device, "consumesCounters")) needs.push_back({"consumesCounters", fields.counters});
+  if (HasItems(device, "consumesCounters")) {
+    needs.push_back({"consumesCounters",
+                     "DRAPartitionableDevices (in its layout of 1.35 and later)", fields.counters});
+  }
   if (BoolOr(device, "allowMultipleAllocations") || HasRequestPolicy(device)) {
-    needs.push_back({"allowMultipleAllocations", fields.multiple_allocations});
+    needs.push_back(
+        {"allowMultipleAllocations", "DRAConsumableCapacity", fields.multiple_allocations});
   }
   if (HasItems(device, "bindingConditions") || BoolOr(device, "bindsToNode")) {
-    needs.push_back({"bindingConditions", fields.binding_conditions});
+    needs.push_back({"bindingConditions", "DRADeviceBindingConditions", fields.binding_conditions});
   }
-  if (resource::HasListAttribute(device))
-    needs.push_back({"list attributes", fields.list_attributes});
-  if (HasItems(device, "nodeAllocatableResources")) {
-    needs.push_back({"nodeAllocatableResources", fields.node_allocatable});
+  if (resource::HasKeepAwayTaint(device)) {
+    needs.push_back({"taints", "DRADeviceTaints", fields.taints});
   }
-  if (resource::HasKeepAwayTaint(device)) needs.push_back({"taints", fields.taints});
   return needs;
 }
 
@@ -143,7 +145,7 @@ bool SameHealth(const loader::DeviceHealth& a, const loader::DeviceHealth& b) {
 
 bool SamePicture(const Device& a, const Device& b) {
   return a.identity == b.identity && a.exclusion_keys == b.exclusion_keys && a.gone == b.gone &&
-         a.withheld == b.withheld && a.health_since == b.health_since &&
+         a.withheld == b.withheld && a.leans == b.leans && a.health_since == b.health_since &&
          SameHealth(a.health, b.health) &&
          (a.device == b.device || resource::SemanticallyEqual(a.device, b.device));
 }
@@ -202,18 +204,23 @@ void Publish(const Options& options, const loader::ServerFields& fields, const D
     device.device["taints"] = std::move(taints);
   }
 
-  std::vector<absl::string_view> dropped;
+  std::vector<absl::string_view> dropped, gates;
   bool leans = refused_taint;
   for (const Need& need : Needs(device.device, fields)) {
     if (need.support == FieldSupport::kKept) continue;
     leans = true;
-    if (need.support == FieldSupport::kDropped) dropped.push_back(need.field);
+    if (need.support != FieldSupport::kDropped) continue;
+    dropped.push_back(need.field);
+    gates.push_back(need.gate);
   }
+  device.leans = leans;
   device.withheld = leans && !entry->held;
   if (!dropped.empty()) {
     entry->findings.push_back(
         {entry->pool, entry->name, absl::StrJoin(dropped, ", "), "",
-         "the API server drops these fields: enable their feature gates",
+         absl::StrCat(
+             "the API server drops what the device leans on; off or unknown to it: feature gate ",
+             absl::StrJoin(gates, ", ")),
          device.withheld ? "device withheld" : "device kept, a claim holds it"});
   }
   if (refused_taint) {

@@ -70,7 +70,8 @@ class GrpcPluginServer final : public PluginServer {
         registration_slot_(paths_.registration_socket, options_.driver_name,
                            paths_.registration_needs_marker ? paths_.plugin_directory : "",
                            logger_),
-        advertised_(options_.health) {
+        advertised_(options_.health),
+        registration_path_(paths_.registration_socket) {
     registration_.SetVersions(Versions(options_.health));
     hub_.SetEnabled(options_.health);
   }
@@ -108,6 +109,7 @@ class GrpcPluginServer final : public PluginServer {
   absl::Status OpenService();
   absl::Status Announce();
   void Reannounce();
+  void MoveRegistration();
 
   const Options options_;
   const SocketPaths paths_;
@@ -139,6 +141,7 @@ class GrpcPluginServer final : public PluginServer {
   bool reannounce_ ABSL_GUARDED_BY(mutex_) = false;
   bool sweep_ ABSL_GUARDED_BY(mutex_) = false;
   bool advertised_ ABSL_GUARDED_BY(mutex_);
+  std::string registration_path_ ABSL_GUARDED_BY(mutex_);  // of registration_slot_, for State
   std::vector<std::function<void()>> callbacks_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -152,6 +155,7 @@ absl::Status GrpcPluginServer::Start() {
   PosixFileSystem fs;
   DRA_RETURN_IF_ERROR(Annotate(MakeDirectories(fs, paths_.plugin_directory, kPluginDirectoryMode),
                                "make the plugin directory"));
+  if (ProbeSocket(paths_.registration_socket) == Peer::kDead) MoveRegistration();
   SweepSockets();
   DRA_ASSIGN_OR_RETURN(service_server_, GrpcServer::Create({&dra_v1_, &dra_v1beta1_, &health_v1_,
                                                             &health_v1alpha1_}));
@@ -167,7 +171,7 @@ absl::Status GrpcPluginServer::Start() {
 void GrpcPluginServer::SweepSockets() {
   for (const std::string& path :
        RemoveStaleSockets({options_.driver_name, paths_.registry_directory, paths_.plugin_directory,
-                           paths_.registration_socket, paths_.service_socket})) {
+                           registration_slot_.path(), paths_.service_socket})) {
     logger_.Info(absl::StrCat("removed a socket that an earlier instance left: ", path));
   }
 }
@@ -181,6 +185,16 @@ absl::Status GrpcPluginServer::Announce() {
   DRA_RETURN_IF_ERROR(registration_slot_.Open(*acceptor_, *registration_server_));
   keeper_.Announced(clock_->Monotonic(), clock_->Now());
   return absl::OkStatus();
+}
+
+// A kubelet that dialled a path in vain asks there again ever more seldom, up to two minutes, whatever has come to lie at the
+// path; one that is dialling it just now takes the new socket for the old one, and registers twice. It knows nothing of
+// a path that is new. Source: kubernetes pkg/kubelet/pluginmanager, seen with 1.34 and 1.37.
+void GrpcPluginServer::MoveRegistration() {
+  std::string path = FreshRegistrationSocket(paths_, options_.driver_name);
+  registration_slot_.MoveTo(path, paths_.plugin_directory);
+  absl::MutexLock lock(&mutex_);
+  registration_path_ = std::move(path);
 }
 
 void GrpcPluginServer::Reannounce() {
@@ -224,7 +238,7 @@ void GrpcPluginServer::TendRegistration() {
   if (registration_slot_.LostToAnother()) return;
   if (keeper_.ShouldWarn(facts, clock_->Monotonic())) {
     logger_.Error(absl::StrCat(
-        "the kubelet has not asked for this plugin at ", paths_.registration_socket,
+        "the kubelet has not asked for this plugin at ", registration_slot_.path(),
         ". Usual causes: the kubelet's --root-dir is not ", options_.kubelet_root,
         " (set kubelet_root); ", paths_.registry_directory,
         " is not the host's directory, mounted at the same path; the kubelet is not running"));
@@ -232,7 +246,9 @@ void GrpcPluginServer::TendRegistration() {
   if (!keeper_.ShouldReannounce(facts, clock_->Monotonic())) return;
   logger_.Warn("registering again: the kubelet has not accepted this plugin",
                {{"error", facts.error}});
-  Reannounce();
+  registration_slot_.Close(*acceptor_);
+  MoveRegistration();
+  (void)Announce();
 }
 
 void GrpcPluginServer::Tend() {
@@ -268,9 +284,9 @@ void GrpcPluginServer::Tend() {
 
 RegistrationState GrpcPluginServer::State() const {
   const RegistrationFacts facts = registration_.Facts();
-  return {facts.registered,           facts.error,
-          facts.last_get_info,        gateway_.last_call(),
-          paths_.registration_socket, paths_.service_socket};
+  absl::MutexLock lock(&mutex_);
+  return {facts.registered,     facts.error,        facts.last_get_info,
+          gateway_.last_call(), registration_path_, paths_.service_socket};
 }
 
 void GrpcPluginServer::Shutdown(absl::Duration bound) {

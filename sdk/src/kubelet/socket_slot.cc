@@ -20,6 +20,11 @@ SocketSlot::SocketSlot(std::string path, std::string driver, std::string marker_
       marker_path_(marker_directory.empty() ? "" : MarkerPath(marker_directory, path_)),
       logger_(std::move(logger)) {}
 
+void SocketSlot::MoveTo(std::string path, const std::string& marker_directory) {
+  path_ = std::move(path);
+  marker_path_ = MarkerPath(marker_directory, path_);
+}
+
 absl::Status SocketSlot::TryOpen(Acceptor& acceptor, GrpcServer& server) {
   if (!marker_path_.empty()) {
     PosixFileSystem fs;

@@ -17,6 +17,10 @@ class SocketSlot {
   // marker_directory: "" or where a marker file says that the path is this driver's.
   SocketSlot(std::string path, std::string driver, std::string marker_directory, Logger logger);
 
+  // Another path for a closed slot; the marker file is then not optional.
+  void MoveTo(std::string path, const std::string& marker_directory);
+  const std::string& path() const { return path_; }
+
   // Puts a new socket at the path, in place of the one before. Logs the first failure of a row, and the end of it.
   absl::Status Open(Acceptor& acceptor, GrpcServer& server);
   // Takes the socket away; the file only if it is ours. Connections stay.
@@ -30,9 +34,9 @@ class SocketSlot {
  private:
   absl::Status TryOpen(Acceptor& acceptor, GrpcServer& server);
 
-  const std::string path_;
+  std::string path_;
   const std::string driver_;
-  const std::string marker_path_;
+  std::string marker_path_;
   const Logger logger_;
   std::unique_ptr<ListeningSocket> socket_;
   bool failing_ = false;

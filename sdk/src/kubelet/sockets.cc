@@ -126,6 +126,14 @@ absl::StatusOr<SocketPaths> ComputeSocketPaths(absl::string_view kubelet_root,
   return paths;
 }
 
+std::string FreshRegistrationSocket(const SocketPaths& paths, absl::string_view driver) {
+  const std::string random = RandomHex(4);
+  const std::string path =
+      JoinPath(paths.registry_directory, absl::StrCat(driver, "-", random, "-reg.sock"));
+  if (Fits(path)) return path;
+  return JoinPath(paths.registry_directory, absl::StrCat("dra-", random, "-reg.sock"));
+}
+
 bool IsRegistrationSocketName(absl::string_view name, absl::string_view driver) {
   if (!absl::ConsumePrefix(&name, driver) || !absl::ConsumeSuffix(&name, "-reg.sock")) return false;
   if (name.empty()) return true;

@@ -44,6 +44,8 @@ struct Device {
   loader::DeviceHealth health;
   absl::Time health_since;
   bool gone = false;  // not discovered any more, published because a claim holds it
+  bool leans =
+      false;  // on a field that the server drops, or may drop: published only while a claim holds it
   bool withheld =
       false;  // not published: leans on a field the server drops; still prepared if allocated
 };
@@ -93,8 +95,8 @@ struct Options {
 //   also over a restart. The fault ends as fault.h says: "unknown" is shown where there is none, gives no taint, and
 //   takes none away; a stored fault waits for a report of this process. Other hardware in the place inherits nothing.
 // Drain: the taint {<driver name>/drain, NoSchedule} on every device; it says nothing of their health.
-// Withheld: a device that leans on a gated field (counters, shares, binding conditions, lists, node allocatable
-//   resources, a taint that keeps work away) is withheld until the server is known to keep it, unless a claim holds it.
+// Withheld: a device that leans on a gated field (counters, shares, binding conditions, a taint that keeps
+//   work away) is withheld until the server is known to keep it, unless a claim holds it.
 class Inventory {
  public:
   Inventory(Options options, Clock* clock, Logger logger);  // clock outlives this

@@ -37,6 +37,10 @@ absl::Status ValidateDriverName(absl::string_view driver);
 absl::StatusOr<SocketPaths> ComputeSocketPaths(absl::string_view kubelet_root,
                                                absl::string_view driver, absl::string_view pod_uid);
 
+// A path for the registration socket that nobody has used before: <driver>-<random>-reg.sock, or dra-<random>-reg.sock where
+// that is too long. It needs a marker. Differs from call to call.
+std::string FreshRegistrationSocket(const SocketPaths& paths, absl::string_view driver);
+
 // True for the names that an instance of this driver, Go helper included, gives its registration socket, as far as the
 // name shows it: <driver>-reg.sock, <driver>-<uid>-reg.sock and <driver>-<B>-reg.sock. A name that could belong to
 // another driver ("gpu.example.com-x-reg.sock") is not ours.

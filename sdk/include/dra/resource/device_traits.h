@@ -5,9 +5,6 @@
 // What of a resource.k8s.io/v1 Device decides how it is published. Pure; any thread; false for what is no object.
 namespace dra::resource {
 
-// True if an attribute has a list value (ints, bools, strings, versions).
-bool HasListAttribute(const Json& device);
-
 // True if a taint keeps new claims away: NoSchedule or NoExecute. Effect None, and one that is not known, only inform.
 bool HasKeepAwayTaint(const Json& device);
 
