@@ -41,7 +41,8 @@ grep -qx -- "$minor" <<< "$minors" || fail "no Kubernetes $minor here; there are
 [[ $name =~ ^[a-z0-9][a-z0-9.-]{0,30}$ ]] || fail "the name \"$name\" must be 1 to 31 of a-z, 0-9, '.', '-'"
 case $gates in
   default) gate_list= ;;
-  all) gate_list=AllAlpha=true,AllBeta=true ;;
+  # With EventedPLEG kubelet 1.34 leaves a pod with a sidecar Pending though all its containers are ready.
+  all) gate_list=AllAlpha=true,AllBeta=true,EventedPLEG=false ;;
   *=*) gate_list=$gates ;;
   *) fail "--gates $gates: must be default, all or GATE=true,..." ;;
 esac
@@ -77,9 +78,10 @@ remove_cgroups() { # NAME
 kill_cluster() { # STATE
   local pid
   if pid=$(first_process "$1"); then
+    rm -f "$1/first-process" # first of all: a cluster without it is not swept
     kill -KILL "$pid" 2> /dev/null || true
-    for _ in $(seq 300); do first_process "$1" > /dev/null || break; sleep 0.1; done
-    ! first_process "$1" > /dev/null || fail "cluster $(basename "$1"): process $pid is still there 30 s after SIGKILL"
+    for _ in $(seq 300); do [ -d "/proc/$pid" ] || return 0; sleep 0.1; done
+    fail "cluster $(basename "$1"): process $pid is still there 30 s after SIGKILL"
   fi
   rm -f "$1/first-process"
 }
@@ -167,16 +169,14 @@ state = "/run/containerd/state"
 J
 }
 
-start_cluster() { # [die-with-me]
-  local root wrapper=(setsid)
-  # A test's cluster goes with the shell that runs the test, however that ends.
-  [ "${1:-}" != die-with-me ] || wrapper=(setpriv --pdeathsig KILL)
+start_cluster() {
+  local root
   while read -r root; do mkdir -p "$root/dra-cluster-$name"; done < <(cgroup_roots)
   rm -rf "$state/run" && mkdir -p "$state/run"
   CLUSTER_STATE=$state CLUSTER_PROGRAMS=$(cat "$state/programs") CLUSTER_GATES=$(cat "$state/gates") CLUSTER_LIB=$lib
   export CLUSTER_STATE CLUSTER_PROGRAMS CLUSTER_GATES CLUSTER_LIB
-  "${wrapper[@]}" unshare --mount --net --pid --fork --kill-child --mount-proc --propagation private \
-    "$lib/node.sh" > "$state/log/node.log" 2>&1 < /dev/null &
+  setsid unshare --mount --net --pid --fork --kill-child --mount-proc --propagation private \
+    "$lib/node.sh" > "$state/log/node.log" 2>&1 < /dev/null 8>&- &
   local unshare=$! pid=
   for _ in $(seq 200); do
     pid=$(pgrep --parent "$unshare") && grep -q "^NSpid:.*[[:space:]]1$" "/proc/$pid/status" && break
@@ -193,7 +193,7 @@ start_cluster() { # [die-with-me]
     await 30 "the default service account" enter kubectl get serviceaccount default
 }
 
-up() { # [die-with-me]
+up() { # [owned]: the cluster goes with this shell, however that ends
   require_root
   install_packages
   ! first_process "$state" > /dev/null || fail "cluster $name is up already: 'down' first, or give another --name"
@@ -204,13 +204,15 @@ up() { # [die-with-me]
   sweep
   remove_cluster "$state"
   mkdir -p "$state"/{log,disk}
+  # node.sh ends the cluster when nobody holds the lock any more.
+  if [ "${1:-}" = owned ]; then exec 8> "$state/owner" && flock 8; fi
   echo "$programs" > "$state/programs"
   echo "$gate_list" > "$state/gates"
   echo "$minor" > "$state/kubernetes"
   "$lib/certificates.sh" "$state/certs"
   "$lib/workload_image.sh" "$state/workload.tar"
   write_configuration
-  start_cluster "${1:-}" || { remove_cluster "$state" && exit 1; }
+  start_cluster || { remove_cluster "$state" && exit 1; }
   say "up after $((SECONDS - began)) s: $(enter kubectl version 2> /dev/null | grep Server)"
 }
 
@@ -236,9 +238,9 @@ run_tests() { # GO-TEST-FLAGS...
   trap '[ -z "$tests" ] || kill -TERM -- "-$tests" 2> /dev/null; remove_cluster "$state"' EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
-  up die-with-me
+  up owned
   set -m
-  "$here/suite/run.sh" --name "$name" -- "$@" &
+  "$here/suite/run.sh" --name "$name" -- "$@" 8>&- &
   tests=$!
   set +m
   wait "$tests"

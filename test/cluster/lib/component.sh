@@ -22,8 +22,10 @@ launch() { # COMPONENT PROGRAM ARGUMENTS...
   echo $! > "run/$component.pid"
 }
 
-alive() { # COMPONENT
-  [ -f "run/$1.pid" ] && kill -0 "$(cat "run/$1.pid")" 2> /dev/null
+alive() { # COMPONENT; a zombie is not: its parent, the node's first process, will reap it
+  [ -f "run/$1.pid" ] && case $(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$(cat "run/$1.pid")/status" 2> /dev/null) in
+    "" | Z) false ;;
+  esac
 }
 
 start() {
@@ -35,7 +37,7 @@ start() {
         --listen-peer-urls http://127.0.0.1:2380
       ;;
     apiserver)
-      launch apiserver kube-apiserver --etcd-servers=http://127.0.0.1:2379 \
+      launch apiserver kube-apiserver --shutdown-delay-duration=0s --etcd-servers=http://127.0.0.1:2379 \
         --bind-address=0.0.0.0 --secure-port=443 --advertise-address=192.168.77.1 --service-cluster-ip-range=10.96.0.0/24 \
         --tls-cert-file=certs/apiserver.crt --tls-private-key-file=certs/apiserver.key --cert-dir=certs \
         --token-auth-file=certs/tokens.csv --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction \
@@ -58,6 +60,8 @@ start() {
       launch containerd containerd -c containerd.toml
       ;;
     kubelet)
+      # It gives up at once where nobody answers at the runtime's socket yet.
+      for _ in $(seq 200); do ! ctr --address /run/containerd/containerd.sock version > /dev/null 2>&1 || break; sleep 0.1; done
       launch kubelet kubelet --config=kubelet.yaml --kubeconfig=certs/kubelet.kubeconfig --hostname-override=node1 \
         --node-ip=192.168.77.1 --root-dir=/var/lib/kubelet
       ;;
@@ -69,21 +73,13 @@ start() {
 }
 
 end() { # SIGNAL COMPONENT
-  local pid
-  [ -f "run/$2.pid" ] || return 0
-  pid=$(cat "run/$2.pid")
-  kill "-$1" "$pid" 2> /dev/null || true
-  for _ in $(seq 300); do
-    # A zombie has ended: its parent, the node's first process, will reap it.
-    case $(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$pid/status" 2> /dev/null) in
-      "" | Z)
-        rm -f "run/$2.pid"
-        return 0
-        ;;
-    esac
+  ! alive "$2" || kill "-$1" "$(cat "run/$2.pid")" 2> /dev/null || true
+  # An API server lets its watches run out, which takes up to a minute.
+  for _ in $(seq 900); do
+    alive "$2" || { rm -f "run/$2.pid" && return 0; }
     sleep 0.1
   done
-  echo "component.sh: $2 (pid $pid) is still there 30 s after SIG$1" >&2
+  echo "component.sh: $2 (pid $(cat "run/$2.pid")) is still there 90 s after SIG$1" >&2
   exit 1
 }
 

@@ -45,7 +45,8 @@ for component in etcd containerd apiserver controller-manager scheduler kubelet;
   "$CLUSTER_LIB/component.sh" start "$component"
 done
 touch run/started
-while :; do
-  sleep 3600 &
+# A cluster of a test ends with whoever holds the lock on `owner`.
+while [ ! -f owner ] || ! flock --nonblock owner true; do
+  sleep 2 &
   wait $! || true
 done

@@ -1,0 +1,61 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Counts around the limits of a slice (64 devices here, 128 by the API's own), and one far above.
+func TestPublishesAnyNumberOfDevices(t *testing.T) {
+	t.Parallel()
+	for _, count := range []int{1, 64, 65, 128, 129, 1000} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			t.Parallel()
+			f := NewFixture(t)
+			d := f.StartDriver(DriverOptions{Backend: Object{"numDevices": count}})
+			f.AwaitDevices(count)
+			slices, err := f.Slices()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := (count + 63) / 64; len(slices) != want {
+				t.Errorf("%d slices, want %d", len(slices), want)
+			}
+			status, err := d.DriverStatus()
+			if err != nil {
+				t.Fatal(err)
+			}
+			publication := status["publication"].(Object)
+			if publication["creates"] != float64(len(slices)) || publication["updates"] != 0.0 || publication["deletes"] != 0.0 {
+				t.Errorf("%d slices took %v creates, %v updates, %v deletes", len(slices), publication["creates"],
+					publication["updates"], publication["deletes"])
+			}
+		})
+	}
+}
+
+// A kubelet that starts deletes the slices of its node; the driver's must be back at once, not after a resync.
+func TestSlicesComeBackAfterAKubeletRestart(t *testing.T) {
+	f := NewFixture(t)
+	d := f.StartDriver(DriverOptions{Backend: Object{"numDevices": 3}})
+	f.AwaitDevices(3)
+	f.Component(t, "restart", "kubelet")
+	Await(t, 60*time.Second, "the kubelet has registered the driver again", func() error {
+		node, err := f.Client.CoreV1().Nodes().Get(context.Background(), NodeName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == "Ready" && condition.Status != "True" {
+				return fmt.Errorf("node: %s", condition.Message)
+			}
+		}
+		return nil
+	})
+	d.AwaitReady()
+	f.AwaitDevices(3)
+}
