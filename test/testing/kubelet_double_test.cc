@@ -1,10 +1,16 @@
 #include "dra/testing/kubelet_double.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include <thread>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "dra/base/file_system.h"
+#include "dra/base/unique_fd.h"
 #include "dra/testing/temp_directory.h"
 #include "gtest/gtest.h"
 #include "test/testing/test_objects.h"
@@ -68,6 +74,33 @@ TEST_F(Kubelet, RegistersASocketThatAppearsAndTellsThePlugin) {
   EXPECT_EQ(plugin_.notified(), 1);
   EXPECT_EQ(kubelet_->Plugins()[0].endpoint, plugin_.endpoint);
   EXPECT_EQ(kubelet_->Plugins()[0].health_service, "v1.DRAResourceHealth");
+}
+
+// Seen with 1.34 and 1.37: after a dead socket the path itself is in disgrace, not what lies there.
+TEST_F(Kubelet, WaitsLongerAtAPathThatFailedWhateverComesToLieThere) {
+  options_.dial_timeout = absl::Milliseconds(50);
+  options_.registration_retry = absl::Hours(1);
+  Start();
+  const std::string path = directory_.Path(absl::StrCat("plugins_registry/", kDriver, "-reg.sock"));
+  {
+    // A bound socket whose process has ended.
+    const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    ASSERT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+  ASSERT_TRUE(kubelet_->WaitForRegistrationError());
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  plugin_.Start(directory_.path());
+  ASSERT_EQ(plugin_.registration_socket, path);
+  EXPECT_FALSE(kubelet_->WaitForPlugin(kDriver, absl::Milliseconds(500)));
+  // Under a name that the kubelet has not tried it registers at once.
+  plugin_.Stop();
+  plugin_.StopService();
+  TinyPlugin fresh;
+  fresh.Start(directory_.path(), "-fresh");
+  EXPECT_TRUE(kubelet_->WaitForPlugin(kDriver));
 }
 
 TEST_F(Kubelet, RegistersSocketsThatWereThereBefore) {

@@ -39,6 +39,10 @@ void FakeKubelet::State::StopAll() {
   watcher.reset();
   for (auto& [path, thread] : registrations) thread.request_stop();
   registrations.clear();  // joins
+  {
+    absl::MutexLock lock(&mutex);
+    backoffs.clear();
+  }
   std::vector<PluginPtr> ended;
   {
     absl::MutexLock lock(&mutex);
@@ -101,18 +105,28 @@ void FakeKubelet::State::OnSocketRemoved(const std::string& path) {
 }
 
 void FakeKubelet::State::Register(const std::string& path, const std::stop_token& stop) {
-  absl::Duration delay = options.registration_retry;
   while (!stop.stop_requested()) {
-    bool retry = true;
-    const absl::Status status = TryRegister(path, stop, retry);
-    if (status.ok()) return;
+    absl::Duration wait;
     {
       absl::MutexLock lock(&mutex);
-      errors.push_back(absl::StrCat(path, ": ", status.ToString()));
-      changed.SignalAll();
+      const auto before = backoffs.find(path);
+      if (before != backoffs.end()) wait = before->second.until - clock.Now();
     }
-    if (!retry || !clock.Sleep(delay, stop)) return;
-    delay = std::min(delay * 2, kMaxRegistrationRetry);
+    if (wait > absl::ZeroDuration() && !clock.Sleep(wait, stop)) return;
+    bool retry = true;
+    const absl::Status status = TryRegister(path, stop, retry);
+    absl::MutexLock lock(&mutex);
+    if (status.ok()) {
+      backoffs.erase(path);
+      return;
+    }
+    errors.push_back(absl::StrCat(path, ": ", status.ToString()));
+    changed.SignalAll();
+    Backoff& backoff =
+        backoffs.try_emplace(path, Backoff{{}, options.registration_retry}).first->second;
+    backoff.until = clock.Now() + backoff.next;
+    backoff.next = std::min(backoff.next * 2, kMaxRegistrationRetry);
+    if (!retry) return;
   }
 }
 

@@ -80,6 +80,13 @@ struct FakeKubelet::State {
   std::map<std::string, Claim> claims ABSL_GUARDED_BY(mutex);        // by uid
   std::map<std::string, std::map<std::string, HealthEntry>> health ABSL_GUARDED_BY(mutex);
   std::vector<std::string> errors ABSL_GUARDED_BY(mutex);
+  // By socket path, of those where the last attempt failed: what comes to lie there later waits all the same, as with
+  // the plugin manager's operations, which are kept by path. A restart forgets them.
+  struct Backoff {
+    absl::Time until;
+    absl::Duration next;
+  };
+  std::map<std::string, Backoff> backoffs ABSL_GUARDED_BY(mutex);
 
   std::map<std::string, std::jthread>
       registrations;  // by socket; the watcher's thread only, or nobody else alive
