@@ -37,7 +37,7 @@ trap 'rm -rf "$work"' EXIT
 say "building the tests (a minute or two the first time) ..."
 (
   cd "$here"
-  "$("$here/../lib/go.sh")" test -count=1 -timeout 60m -parallel 6 "$@" . -args -cluster "$name" -run-script "$here/../run.sh" \
+  "$("$here/../lib/go.sh")" test -count=1 -v -timeout 60m -parallel 6 "$@" . -args -cluster "$name" -run-script "$here/../run.sh" \
     -driver "$build/sdk/programs/dra-driver/dra-driver" -backend "$build/backends/fake/dra-backend-fake.so"
 )
 
