@@ -231,7 +231,7 @@ list() {
 }
 
 run_tests() { # GO-TEST-FLAGS...
-  local tests=
+  tests= # not local: the trap runs outside of the function
   [ "$named" = 1 ] || name=test-$minor-$$
   state=$clusters/$name
   # The tests are a job of their own, so that a signal is answered at once and ends all that they started.
