@@ -30,7 +30,8 @@ func TestPublishesAnyNumberOfDevices(t *testing.T) {
 				t.Fatal(err)
 			}
 			publication := status["publication"].(Object)
-			if publication["creates"] != float64(len(slices)) || publication["updates"] != 0.0 || publication["deletes"] != 0.0 {
+			// More creates than slices are the kubelet's doing: one that was started anew a moment ago deletes slices.
+			if publication["creates"].(float64) < float64(len(slices)) || publication["updates"] != 0.0 || publication["deletes"] != 0.0 {
 				t.Errorf("%d slices took %v creates, %v updates, %v deletes", len(slices), publication["creates"],
 					publication["updates"], publication["deletes"])
 			}
