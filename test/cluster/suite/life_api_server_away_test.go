@@ -62,7 +62,7 @@ func TestAPIServerAway(t *testing.T) {
 		}
 		return err
 	})
-	Never(t, time.Until(stopped.Add(15*time.Second)), "a claim is prepared that could not be read", func() error {
+	Never(t, time.Until(stopped.Add(60*time.Second)), "a claim is prepared that could not be read", func() error {
 		if now := len(d.HookCalls("prepare")); now != tried {
 			return fmt.Errorf("%d calls of prepare, %d before", now, tried)
 		}
