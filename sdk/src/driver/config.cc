@@ -8,13 +8,11 @@
 #include "dra/base/ids.h"
 #include "dra/base/status.h"
 #include "dra/driver/yaml.h"
+#include "dra/kubelet/sockets.h"
 #include "dra/resource/names.h"
 
 namespace dra::driver {
 namespace {
-
-// sun_path holds 108 bytes, the last of them NUL.
-constexpr size_t kMaxSocketPath = 107;
 
 void ReadLog(YamlMapping log, DaemonConfig* config) {
   std::string level = "info";
@@ -76,7 +74,7 @@ absl::StatusOr<std::string> StatusSocketPath(const DaemonConfig& config) {
   const std::string name =
       config.pod_uid.empty() ? "status.sock" : absl::StrCat("status-", config.pod_uid, ".sock");
   std::string path = JoinPath(directory, name);
-  if (path.size() <= kMaxSocketPath) return path;
+  if (path.size() <= kubelet::kMaxSocketPath) return path;
   return JoinPath(directory, absl::StrCat("status-", Sha256Base64Url(config.pod_uid, 4), ".sock"));
 }
 

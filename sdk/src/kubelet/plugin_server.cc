@@ -108,7 +108,8 @@ class GrpcPluginServer final : public PluginServer {
   void TendRegistration();
   absl::Status OpenService();
   absl::Status Announce();
-  void Reannounce();
+  enum class Where { kSamePath, kNewPath };
+  void Reannounce(Where where);
   void MoveRegistration();
 
   const Options options_;
@@ -197,9 +198,10 @@ void GrpcPluginServer::MoveRegistration() {
   registration_path_ = std::move(path);
 }
 
-void GrpcPluginServer::Reannounce() {
+void GrpcPluginServer::Reannounce(Where where) {
   // Unlink first: the kubelet must see the old socket go, or a 1.34 or 1.35 one keeps its failed registration.
   registration_slot_.Close(*acceptor_);
+  if (where == Where::kNewPath) MoveRegistration();
   (void)Announce();  // the slot has logged it; the next look tries again
 }
 
@@ -246,9 +248,7 @@ void GrpcPluginServer::TendRegistration() {
   if (!keeper_.ShouldReannounce(facts, clock_->Monotonic())) return;
   logger_.Warn("registering again: the kubelet has not accepted this plugin",
                {{"error", facts.error}});
-  registration_slot_.Close(*acceptor_);
-  MoveRegistration();
-  (void)Announce();
+  Reannounce(Where::kNewPath);
 }
 
 void GrpcPluginServer::Tend() {
@@ -269,7 +269,7 @@ void GrpcPluginServer::Tend() {
       sweep = std::exchange(sweep_, false);
     }
     if (sweep) SweepSockets();
-    if (reannounce && !registration_slot_.LostToAnother()) Reannounce();
+    if (reannounce && !registration_slot_.LostToAnother()) Reannounce(Where::kSamePath);
     TendSockets();
     TendRegistration();
     gateway_.AnswerOverdue();

@@ -4,8 +4,7 @@
 # shim, ctr, runc).
 #   test/cluster/lib/programs.sh <minor>
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/build.sh"
+. "$(dirname "$0")/build.sh"
 minor=$1
 
 [ -d "$modules/kubernetes/$minor" ] || {
