@@ -3,12 +3,14 @@
 # client, the same cluster, in turn. Prints a table.
 #   test/cluster/bench.sh [--peer CHECKOUT] [--kubernetes MINOR] [-- BENCH-FLAGS]
 # CHECKOUT is a clone of kubernetes-sigs/dra-example-driver. A figure is worth something on a machine that does nothing else.
+# Each driver has a CDI directory of its own, which containerd does not watch: it reads all files of a watched one anew for
+# each that changes (as the peer does with its own), and on two cores that is in the figures of whoever is asked meanwhile.
 # Environment: DRA_BUILD_DIR, an optimised build tree with dra-driver and the fake backend.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib/cache.sh"
 
-usage() { sed -n '2,6p' "$0" >&2; exit 2; }
+usage() { sed -n '2,8p' "$0" >&2; exit 2; }
 peer= options=()
 while [ $# -gt 0 ]; do
   case $1 in
@@ -45,9 +47,11 @@ start() { # DRIVER COMMAND...
 }
 
 kubeconfig=$(inside printenv KUBECONFIG)
+inside mkdir -p /run/cdi-ours /run/cdi-peer
 cat > "$work/config.yaml" <<J
 nodeName: node1
 kubeconfig: $kubeconfig
+cdiDirectory: /run/cdi-ours
 drivers: [{name: ours.dra.test, backend: $build/backends/fake/dra-backend-fake.so, config: {numDevices: 100, shared: true, nodeName: node1}}]
 J
 start ours.dra.test "$build/sdk/programs/dra-driver/dra-driver" --config "$work/config.yaml"
@@ -56,7 +60,7 @@ if [ -n "$peer" ]; then
   (cd "$peer" && "$go" build -o "$work/peer" ./cmd/dra-example-kubeletplugin)
   inside mkdir -p /var/lib/kubelet/plugins/peer.dra.test
   # Its client is held to 5 requests a second unless told.
-  start peer.dra.test "$work/peer" --node-name node1 --driver-name peer.dra.test --num-devices 100 --cdi-root /var/run/cdi \
+  start peer.dra.test "$work/peer" --node-name node1 --driver-name peer.dra.test --num-devices 100 --cdi-root /run/cdi-peer \
     --kubeconfig "$kubeconfig" --kube-api-qps 1000 --kube-api-burst 1000 --healthcheck-port -1
   contenders+=("peer.dra.test=$(cat "$work/peer.dra.test.pid")")
 fi

@@ -226,6 +226,48 @@ func each(together, count int, do func(int) error) error {
 	return first
 }
 
+// settle waits until the machine has next to nothing to do. New claims keep the control plane at work for a while, and
+// that would be in the figures of whoever is asked then.
+func settle() error {
+	const step, limit, quiet = 200 * time.Millisecond, time.Minute, 0.15
+	idle, total, err := processorTicks()
+	for began := time.Now(); err == nil; {
+		time.Sleep(step)
+		wasIdle, wasTotal := idle, total
+		if idle, total, err = processorTicks(); err != nil {
+			break
+		}
+		busy := 1 - (idle-wasIdle)/max(total-wasTotal, 1)
+		if busy < quiet {
+			return nil
+		}
+		if time.Since(began) > limit {
+			return fmt.Errorf("the machine was still %.0f %% busy after %v: stop what else runs on it", busy*100, limit)
+		}
+	}
+	return err
+}
+
+// processorTicks reads how long all processors together were idle, and for how long they are counted.
+func processorTicks() (idle, total float64, err error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, 0, err
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	for i, field := range strings.Fields(first)[1:] {
+		var ticks float64
+		if _, err := fmt.Sscan(field, &ticks); err != nil {
+			return 0, 0, fmt.Errorf("/proc/stat: %q: %w", first, err)
+		}
+		total += ticks
+		if i == 3 || i == 4 { // idle, iowait: proc_stat(5)
+			idle += ticks
+		}
+	}
+	return idle, total, nil
+}
+
 // figure of a row and one contender.
 type figure struct {
 	took []time.Duration // all calls
@@ -250,6 +292,9 @@ func rows(ctx context.Context, contenders []*contender, together, holding, batch
 		for which, c := range contenders {
 			claims, err := c.claims(ctx, batch)
 			if err != nil {
+				return err
+			}
+			if err := settle(); err != nil {
 				return err
 			}
 			for step, s := range steps {
