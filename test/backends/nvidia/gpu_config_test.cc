@@ -1,0 +1,168 @@
+#include "gpu_config.h"
+
+#include <functional>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace nvidia {
+namespace {
+
+using dra::Json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string Refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const dra::BackendError& error) {
+    EXPECT_EQ(error.code(), DRA_INVALID_ARGUMENT);
+    return error.what();
+  }
+  return "accepted";
+}
+
+Json Config(const std::string& kind, Json more = Json::object()) {
+  more["apiVersion"] = "resource.nvidia.com/v1beta1";
+  more["kind"] = kind;
+  return more;
+}
+
+TEST(NvidiaConfig, MayBeEmpty) {
+  ValidateConfig(Config("GpuConfig"));
+  ValidateConfig(Config("MigDeviceConfig"));
+  ValidateConfig(Config("GpuConfig", {{"sharing", nullptr}}));
+}
+
+TEST(NvidiaConfig, IsReadStrictly) {
+  const struct {
+    const char* name;
+    Json config;
+    const char* text;
+  } cases[] = {
+      {"no object", "GpuConfig", "parameters: must be an object"},
+      {"no kind", {{"apiVersion", kConfigApiVersion}}, "parameters.kind: is required"},
+      {"no version", {{"kind", "GpuConfig"}}, "parameters.apiVersion: is required"},
+      {"other version",
+       {{"apiVersion", "resource.nvidia.com/v1"}, {"kind", "GpuConfig"}},
+       "known: resource.nvidia.com/v1beta1 GpuConfig, resource.nvidia.com/v1beta1 MigDeviceConfig"},
+      {"unknown kind", Config("GPUConfig"), "with kind \"GPUConfig\"; known:"},
+      {"unknown field", Config("GpuConfig", {{"sharring", Json::object()}}),
+       "parameters.sharring: unknown field; known: apiVersion, kind, sharing"},
+      {"sharing's type", Config("GpuConfig", {{"sharing", "MPS"}}),
+       "parameters.sharing: must be an"},
+      {"no strategy", Config("GpuConfig", {{"sharing", Json::object()}}),
+       "parameters.sharing.strategy: is required"},
+      {"unknown strategy", Config("GpuConfig", {{"sharing", {{"strategy", "Time"}}}}),
+       "parameters.sharing.strategy: \"Time\" is not one of \"TimeSlicing\", \"MPS\""},
+      {"unknown interval",
+       Config("GpuConfig",
+              {{"sharing",
+                {{"strategy", "TimeSlicing"}, {"timeSlicingConfig", {{"interval", "Shorter"}}}}}}),
+       "parameters.sharing.timeSlicingConfig.interval: \"Shorter\" is not one of"},
+      {"MPS above 100",
+       Config("GpuConfig",
+              {{"sharing",
+                {{"strategy", "MPS"}, {"mpsConfig", {{"defaultActiveThreadPercentage", 101}}}}}}),
+       "parameters.sharing.mpsConfig.defaultActiveThreadPercentage: is not in 0..100"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.name);
+    EXPECT_THAT(Refusal([&] { ValidateConfig(c.config); }), HasSubstr(c.text));
+  }
+}
+
+TEST(NvidiaConfig, RefusesWhatThePublicDriverHasAndThisOneDoesNotByName) {
+  EXPECT_THAT(
+      Refusal([] {
+        ValidateConfig(Config("GpuConfig", {{"sharing",
+                                             {{"strategy", "TimeSlicing"},
+                                              {"timeSlicingConfig", {{"interval", "Short"}}}}}}));
+      }),
+      HasSubstr("parameters.sharing.strategy: TimeSlicing: not supported by this version"));
+  EXPECT_THAT(Refusal([] {
+                ValidateConfig(Config("MigDeviceConfig", {{"sharing", {{"strategy", "MPS"}}}}));
+              }),
+              AllOf(HasSubstr("parameters.sharing.strategy: MPS: not supported by this version"),
+                    HasSubstr("MIG instance")));
+  for (const char* kind :
+       {"VfioDeviceConfig", "ComputeDomainChannelConfig", "ComputeDomainDaemonConfig"}) {
+    EXPECT_THAT(Refusal([&] { ValidateConfig(Config(kind)); }),
+                AllOf(HasSubstr(std::string("parameters.kind: ") + kind +
+                                ": not supported by this version"),
+                      HasSubstr("known: GpuConfig, MigDeviceConfig")));
+  }
+}
+
+TEST(NvidiaConfig, HasASchemaForEachKindThatAgreesWithTheReader) {
+  const auto kinds = ConfigKinds();
+  ASSERT_EQ(kinds.size(), 2u);
+  EXPECT_EQ(kinds[0].kind, "GpuConfig");
+  EXPECT_EQ(kinds[1].kind, "MigDeviceConfig");
+  for (const auto& kind : kinds) {
+    EXPECT_EQ(kind.api_version, "resource.nvidia.com/v1beta1");
+    EXPECT_EQ(kind.schema["required"], Json::parse(R"(["apiVersion", "kind"])"));
+    EXPECT_EQ(kind.schema["additionalProperties"], false);
+    EXPECT_EQ(
+        kind.schema["properties"],
+        Json::parse(
+            R"({"apiVersion": {"const": "resource.nvidia.com/v1beta1"}, "kind": {"const": ")" +
+            kind.kind + "\"}}"));
+  }
+}
+
+dra::AllocatedDevice Device(std::vector<dra::DeviceConfig> configs) {
+  dra::AllocatedDevice device;
+  device.result = {{"device", "gpu-1"}, {"request", "one"}};
+  device.configs = std::move(configs);
+  return device;
+}
+
+TEST(NvidiaConfigOfDevice, IsOptional) {
+  CheckConfigOf(Device({}), false);
+  CheckConfigOf(Device({}), true);
+}
+
+TEST(NvidiaConfigOfDevice, OfTheOtherKindIsPassedOverWhenForAllRequests) {
+  CheckConfigOf(Device({{"FromClaim", "", Config("MigDeviceConfig")}}), false);
+  CheckConfigOf(Device({{"FromClaim", "", Config("GpuConfig")}}), true);
+}
+
+TEST(NvidiaConfigOfDevice, OfTheOtherKindIsRefusedWhenItNamesTheRequest) {
+  EXPECT_THAT(Refusal([] {
+                CheckConfigOf(Device({{"FromClaim", "one", Config("MigDeviceConfig")}}), false);
+              }),
+              AllOf(HasSubstr("configuration FromClaim of request one: parameters.kind: is "
+                              "MigDeviceConfig, but device gpu-1 of this request is a whole GPU"),
+                    HasSubstr("use GpuConfig")));
+  EXPECT_THAT(Refusal([] {
+                CheckConfigOf(Device({{"FromClass", "one", Config("GpuConfig")}}), true);
+              }),
+              HasSubstr("is a MIG instance: use MigDeviceConfig"));
+  // One that is higher and for all requests does not hide it.
+  EXPECT_THAT(Refusal([] {
+                CheckConfigOf(Device({{"FromClass", "one", Config("GpuConfig")},
+                                      {"FromClaim", "", Config("GpuConfig")}}),
+                              true);
+              }),
+              HasSubstr("configuration FromClass of request one"));
+}
+
+TEST(NvidiaConfigOfDevice, TheHighestThatFitsOutranksTheRest) {
+  CheckConfigOf(Device({{"FromClass", "one", Config("MigDeviceConfig")},
+                        {"FromClaim", "one", Config("GpuConfig")}}),
+                false);
+}
+
+TEST(NvidiaConfigOfDevice, IsReadAlsoWhereItIsOutranked) {
+  EXPECT_THAT(Refusal([] {
+                CheckConfigOf(Device({{"FromClass", "one", Config("GpuConfig", {{"x", 1}})},
+                                      {"FromClaim", "one", Config("GpuConfig")}}),
+                              false);
+              }),
+              HasSubstr("configuration FromClass of request one: parameters.x: unknown field"));
+}
+
+}  // namespace
+}  // namespace nvidia
