@@ -14,13 +14,6 @@ constexpr char kMigMark[] = "/mig/";
 constexpr unsigned kVirtualizationVgpu =
     2;  // NVML_GPU_VIRTUALIZATION_MODE_VGPU: a guest's share of a GPU
 
-// What this GPU or this library does not have: the datum is left out. Every other failure is the GPU's own, so that a
-// passing one does not take an attribute away.
-bool IsAbsent(nvml::Return result) {
-  return result == nvml::kNotSupported || result == nvml::kFunctionNotFound ||
-         result == nvml::kArgumentVersionMismatch || result == nvml::kNoPermission;
-}
-
 // NVML's texts are ASCII; whatever else comes must not cost the device.
 std::string Text(const char* bytes, size_t size) {
   std::string text(bytes, strnlen(bytes, size));

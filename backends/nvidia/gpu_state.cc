@@ -3,11 +3,6 @@
 namespace nvidia {
 namespace {
 
-bool IsAbsent(nvml::Return result) {
-  return result == nvml::kNotSupported || result == nvml::kFunctionNotFound ||
-         result == nvml::kArgumentVersionMismatch || result == nvml::kNoPermission;
-}
-
 class Look {
  public:
   Look(const NvmlLibrary& nvml, nvml::Device device, const std::string& uuid)

@@ -117,6 +117,11 @@ dra_code CodeOf(nvml::Return result) {
 NvmlError::NvmlError(nvml::Return result, const std::string& text)
     : dra::BackendError(CodeOf(result), text), result_(result) {}
 
+bool IsAbsent(nvml::Return result) {
+  return result == nvml::kNotSupported || result == nvml::kFunctionNotFound ||
+         result == nvml::kArgumentVersionMismatch || result == nvml::kNoPermission;
+}
+
 bool IsLibraryLost(nvml::Return result) {
   return result == nvml::kUninitialized || result == nvml::kDriverNotLoaded ||
          result == nvml::kLibRmVersionMismatch;

@@ -24,6 +24,10 @@ class NvmlError : public dra::BackendError {
 // underneath. Only opening it anew helps.
 bool IsLibraryLost(nvml::Return result);
 
+// True for an answer that says that this GPU or this library does not have it: the datum is left out. Every other failure
+// is the GPU's own, so that a passing one does not take an attribute away.
+bool IsAbsent(nvml::Return result);
+
 // An open and initialised NVML (no GPU attached by the init). Every function is looked up by itself; one that the
 // library lacks answers kFunctionNotFound. Any thread; a library that hangs hangs its caller.
 class NvmlLibrary {

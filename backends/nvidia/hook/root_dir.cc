@@ -15,7 +15,7 @@ namespace nvidia_hook {
 namespace {
 
 constexpr int kMaxLinks = 40;  // as the kernel
-constexpr int kDirectory = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+constexpr int kStep = O_PATH | O_NOFOLLOW | O_CLOEXEC;
 
 void PutInFront(std::deque<std::string>& parts, const std::string& path) {
   std::vector<std::string> more;
@@ -80,12 +80,12 @@ Fd RootDir::Directory(const std::string& path, bool make) const {
       if (!stack.empty()) stack.pop_back();
       continue;
     }
-    Fd next(openat(here(), part.c_str(), kDirectory));
+    Fd next(openat(here(), part.c_str(), kStep));
     if (!next && errno == ENOENT) {
       if (!make) return Fd();
       if (mkdirat(here(), part.c_str(), 0755) != 0 && errno != EEXIST)
         Fail("make directory " + part + " of " + what);
-      next = Fd(openat(here(), part.c_str(), kDirectory));
+      next = Fd(openat(here(), part.c_str(), kStep));
     }
     struct stat status;
     if (!next || fstat(next.get(), &status) != 0) Fail("open " + part + " of " + what);

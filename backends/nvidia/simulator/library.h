@@ -17,6 +17,8 @@
 
 namespace nvidia_simulator {
 
+inline constexpr unsigned kHopper = 9;  // NVML_DEVICE_ARCH_HOPPER
+
 // What a handle stands for. Handles given out are values with a generation in them, never pointers: one from before a
 // shutdown, or of an instance that is gone, is told apart and refused.
 struct Object {

@@ -15,7 +15,6 @@ using nvidia_simulator::Process;
 
 namespace {
 
-constexpr unsigned kHopper = 9;
 constexpr unsigned kExclusiveThread = 1, kComputeModes = 4;  // the first is no longer supported
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
@@ -135,7 +134,7 @@ nvml::Return nvmlDeviceGetComputeRunningProcesses_v3(nvml::Device device, unsign
 nvml::Return nvmlDeviceGetGpuFabricInfo(nvml::Device device, nvml::FabricInfo* info) {
   return OnGpu("nvmlDeviceGetGpuFabricInfo", device, [&](const Call& call) {
     if (info == nullptr) return nvml::kInvalidArgument;
-    if (call.gpu->architecture < kHopper) return nvml::kNotSupported;
+    if (call.gpu->architecture < nvidia_simulator::kHopper) return nvml::kNotSupported;
     FillFabric(call.gpu->fabric, *info);
     return nvml::kSuccess;
   });
@@ -149,7 +148,7 @@ nvml::Return nvmlDeviceGetGpuFabricInfoV(nvml::Device device, nvml::FabricInfoV2
         info->version != nvml::kFabricInfoV3Version) {
       return nvml::kArgumentVersionMismatch;
     }
-    if (call.gpu->architecture < kHopper) return nvml::kNotSupported;
+    if (call.gpu->architecture < nvidia_simulator::kHopper) return nvml::kNotSupported;
     FillFabric(fabric, *info);
     info->health_mask = fabric.health_mask;
     if (info->version == nvml::kFabricInfoV3Version) {

@@ -19,7 +19,6 @@ using nvidia_simulator::State;
 namespace {
 
 constexpr std::chrono::milliseconds kLookInterval{20};
-constexpr unsigned kHopper = 9;
 
 // Which types a card has differs between drivers; these are the ones that matter here.
 uint64_t SupportedTypes(const Gpu& gpu) {
@@ -27,7 +26,7 @@ uint64_t SupportedTypes(const Gpu& gpu) {
   if (gpu.ecc.supported && gpu.ecc.enabled)
     types |= nvml::kEventSingleBitEcc | nvml::kEventDoubleBitEcc;
   if (gpu.mig_capable) types |= nvml::kEventMigConfigChange;
-  if (gpu.architecture >= kHopper) {
+  if (gpu.architecture >= nvidia_simulator::kHopper) {
     types |= nvml::kEventNonFatalPoison | nvml::kEventFatalPoison | nvml::kEventGpuUnavailable |
              nvml::kEventGpuRecoveryAction;
   }

@@ -16,7 +16,6 @@ using nvidia_simulator::Placement;
 
 namespace {
 
-constexpr unsigned kHopper = 9;
 constexpr unsigned kVgpu = 2;  // virtualisation mode of a guest
 
 unsigned MaxMigDevices(const Gpu& gpu) {
@@ -113,7 +112,7 @@ nvml::Return nvmlDeviceSetMigMode(nvml::Device device, unsigned mode, nvml::Retu
       if (gpu.mig_mode == wanted) return nvml::kSuccess;
       if (!gpu.processes.empty()) {
         *activation = nvml::kInUse;
-      } else if (gpu.architecture < kHopper) {
+      } else if (gpu.architecture < nvidia_simulator::kHopper) {
         *activation = nvml::kResetRequired;
       } else {
         ApplyMigMode(gpu);

@@ -13,7 +13,7 @@ using dra::Json;
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string Refusal(const std::function<void()>& call) {
+std::string ConfigRefusal(const std::function<void()>& call) {
   try {
     call();
   } catch (const dra::BackendError& error) {
@@ -69,26 +69,26 @@ TEST(NvidiaConfig, IsReadStrictly) {
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.name);
-    EXPECT_THAT(Refusal([&] { ValidateConfig(c.config); }), HasSubstr(c.text));
+    EXPECT_THAT(ConfigRefusal([&] { ValidateConfig(c.config); }), HasSubstr(c.text));
   }
 }
 
 TEST(NvidiaConfig, RefusesWhatThePublicDriverHasAndThisOneDoesNotByName) {
   EXPECT_THAT(
-      Refusal([] {
+      ConfigRefusal([] {
         ValidateConfig(Config("GpuConfig", {{"sharing",
                                              {{"strategy", "TimeSlicing"},
                                               {"timeSlicingConfig", {{"interval", "Short"}}}}}}));
       }),
       HasSubstr("parameters.sharing.strategy: TimeSlicing: not supported by this version"));
-  EXPECT_THAT(Refusal([] {
+  EXPECT_THAT(ConfigRefusal([] {
                 ValidateConfig(Config("MigDeviceConfig", {{"sharing", {{"strategy", "MPS"}}}}));
               }),
               AllOf(HasSubstr("parameters.sharing.strategy: MPS: not supported by this version"),
                     HasSubstr("MIG instance")));
   for (const char* kind :
        {"VfioDeviceConfig", "ComputeDomainChannelConfig", "ComputeDomainDaemonConfig"}) {
-    EXPECT_THAT(Refusal([&] { ValidateConfig(Config(kind)); }),
+    EXPECT_THAT(ConfigRefusal([&] { ValidateConfig(Config(kind)); }),
                 AllOf(HasSubstr(std::string("parameters.kind: ") + kind +
                                 ": not supported by this version"),
                       HasSubstr("known: GpuConfig, MigDeviceConfig")));
@@ -130,18 +130,18 @@ TEST(NvidiaConfigOfDevice, OfTheOtherKindIsPassedOverWhenForAllRequests) {
 }
 
 TEST(NvidiaConfigOfDevice, OfTheOtherKindIsRefusedWhenItNamesTheRequest) {
-  EXPECT_THAT(Refusal([] {
+  EXPECT_THAT(ConfigRefusal([] {
                 CheckConfigOf(Device({{"FromClaim", "one", Config("MigDeviceConfig")}}), false);
               }),
               AllOf(HasSubstr("configuration FromClaim of request one: parameters.kind: is "
                               "MigDeviceConfig, but device gpu-1 of this request is a whole GPU"),
                     HasSubstr("use GpuConfig")));
-  EXPECT_THAT(Refusal([] {
+  EXPECT_THAT(ConfigRefusal([] {
                 CheckConfigOf(Device({{"FromClass", "one", Config("GpuConfig")}}), true);
               }),
               HasSubstr("is a MIG instance: use MigDeviceConfig"));
   // One that is higher and for all requests does not hide it.
-  EXPECT_THAT(Refusal([] {
+  EXPECT_THAT(ConfigRefusal([] {
                 CheckConfigOf(Device({{"FromClass", "one", Config("GpuConfig")},
                                       {"FromClaim", "", Config("GpuConfig")}}),
                               true);
@@ -156,7 +156,7 @@ TEST(NvidiaConfigOfDevice, TheHighestThatFitsOutranksTheRest) {
 }
 
 TEST(NvidiaConfigOfDevice, IsReadAlsoWhereItIsOutranked) {
-  EXPECT_THAT(Refusal([] {
+  EXPECT_THAT(ConfigRefusal([] {
                 CheckConfigOf(Device({{"FromClass", "one", Config("GpuConfig", {{"x", 1}})},
                                       {"FromClaim", "one", Config("GpuConfig")}}),
                               false);

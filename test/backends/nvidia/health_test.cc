@@ -24,8 +24,8 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-constexpr char kUuid0[] = "GPU-00000000-06c0-7d70-1a51-e59b25b2c16c";
-constexpr char kUuid1[] = "GPU-11111111-06c0-7d70-1a51-e59b25b2c16c";
+constexpr char kFirstUuid[] = "GPU-00000000-06c0-7d70-1a51-e59b25b2c16c";
+constexpr char kSecondUuid[] = "GPU-11111111-06c0-7d70-1a51-e59b25b2c16c";
 constexpr auto kLong = std::chrono::hours(1);
 
 class HealthTest : public ::testing::Test {
@@ -54,7 +54,7 @@ class HealthTest : public ::testing::Test {
   }
 
   FakeNvml::Gpu& AddMigGpu() {
-    FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
+    FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
     gpu.mig = true;
     for (unsigned i = 0; i < 2; ++i) {
       gpu.instances.push_back(std::make_unique<FakeNvml::Mig>());
@@ -78,7 +78,7 @@ class HealthTest : public ::testing::Test {
   }
   HealthReport Report(const char* uuid) const { return Report(GpuDeviceName(uuid)); }
   HealthReport Instance(unsigned start) const {
-    return Report(GpuDeviceName(kUuid0) + "-mig-1g5gb-" + std::to_string(start));
+    return Report(GpuDeviceName(kFirstUuid) + "-mig-1g5gb-" + std::to_string(start));
   }
   // Waits, a bounded time, until `true_now`.
   template <typename Condition>
@@ -119,242 +119,242 @@ class HealthTest : public ::testing::Test {
 };
 
 TEST_F(HealthTest, AGpuIsHealthyOnceItsEventsAreWatchedAndItsStateIsKnown) {
-  fake_.Add(kUuid0);
+  fake_.Add(kFirstUuid);
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
-  EXPECT_EQ(Report(kUuid0).clears_with, "");
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  EXPECT_EQ(Report(kFirstUuid).clears_with, "");
   EXPECT_TRUE(Eventually([&] { return changes_ > 0; }));
   watch_.reset();
   EXPECT_EQ(fake_.open_sets, 0);
 }
 
 TEST_F(HealthTest, Hlt03_WithoutEventsAGpuIsUnknownAndTriedAgain) {
-  FakeNvml::Gpu& first = fake_.Add(kUuid0);
-  fake_.Add(kUuid1);
+  FakeNvml::Gpu& first = fake_.Add(kFirstUuid);
+  fake_.Add(kSecondUuid);
   first.fails["nvmlDeviceRegisterEvents"] = nvml::kUnknown;
   Start();
-  ASSERT_TRUE(Becomes(kUuid1, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kSecondUuid, HealthKind::kHealthy));
   ASSERT_TRUE(Eventually([&] {
-    return Report(kUuid0).message.find("nvmlDeviceRegisterEvents") != std::string::npos;
+    return Report(kFirstUuid).message.find("nvmlDeviceRegisterEvents") != std::string::npos;
   }));
-  EXPECT_EQ(Report(kUuid0).state, HealthKind::kUnknown);
+  EXPECT_EQ(Report(kFirstUuid).state, HealthKind::kUnknown);
   EXPECT_THAT(LogLines(), SizeIs(1));  // not with every try
   fake_.Set([&] { first.fails.clear(); });
-  EXPECT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  EXPECT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
 }
 
 TEST_F(HealthTest, Hlt03_AGpuWithoutXidEventsStaysUnknown) {
-  fake_.Add(kUuid0).supported_events = nvml::kEventDoubleBitEcc;
+  fake_.Add(kFirstUuid).supported_events = nvml::kEventDoubleBitEcc;
   Start();
   EXPECT_TRUE(Eventually(
-      [&] { return Report(kUuid0).message.find("no XID events") != std::string::npos; }));
-  EXPECT_EQ(Report(kUuid0).state, HealthKind::kUnknown);
+      [&] { return Report(kFirstUuid).message.find("no XID events") != std::string::npos; }));
+  EXPECT_EQ(Report(kFirstUuid).state, HealthKind::kUnknown);
 }
 
 TEST_F(HealthTest, Hlt03_WithoutAnEventSetNothingIsHealthyUntilThereIsOne) {
-  fake_.Add(kUuid0);
+  fake_.Add(kFirstUuid);
   fake_.fails["nvmlEventSetCreate"] = nvml::kMemory;
   Start();
   ASSERT_TRUE(Eventually(
-      [&] { return Report(kUuid0).message.find("nvmlEventSetCreate") != std::string::npos; }));
+      [&] { return Report(kFirstUuid).message.find("nvmlEventSetCreate") != std::string::npos; }));
   fake_.Set([&] { fake_.fails.clear(); });
-  EXPECT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  EXPECT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
 }
 
 TEST_F(HealthTest, Hlt03_AWaitThatFailsIsNotHealthyNowAndThen) {
-  fake_.Add(kUuid0);
+  fake_.Add(kFirstUuid);
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   fake_.Set([&] { fake_.fails["nvmlEventSetWait_v2"] = nvml::kUnknown; });
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnknown));
-  EXPECT_THAT(Report(kUuid0).message, HasSubstr("nvmlEventSetWait"));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnknown));
+  EXPECT_THAT(Report(kFirstUuid).message, HasSubstr("nvmlEventSetWait"));
   ASSERT_TRUE(Eventually([&] { return LogLines().size() == 1; }));
   const int before = changes_;
   // It is tried again and again, and makes no noise.
   const int sets = SetsSoFar();
   ASSERT_TRUE(Eventually([&] {
-    EXPECT_EQ(Report(kUuid0).state, HealthKind::kUnknown);
+    EXPECT_EQ(Report(kFirstUuid).state, HealthKind::kUnknown);
     return SetsSoFar() > sets + 1;
   }));
   EXPECT_LE(changes_ - before, 1);
   EXPECT_THAT(LogLines(), SizeIs(1));
   fake_.Set([&] { fake_.fails.clear(); });
-  EXPECT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  EXPECT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
 }
 
 TEST_F(HealthTest, AnXidIsAFaultOfItsGpuAloneWithClassAndRemedy) {
-  FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
-  fake_.Add(kUuid1);
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
+  fake_.Add(kSecondUuid);
   options_.event_shown = kLong;
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
-  ASSERT_TRUE(Becomes(kUuid1, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kSecondUuid, HealthKind::kHealthy));
   fake_.SendXid(&gpu, 48);
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnhealthy));
-  const HealthReport report = Report(kUuid0);
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+  const HealthReport report = Report(kFirstUuid);
   EXPECT_EQ(report.fault_class, "ecc-uncorrectable");
   EXPECT_THAT(report.message, HasSubstr("XID 48"));
   EXPECT_THAT(report.remedy, HasSubstr("reset"));
   EXPECT_EQ(report.clears_with, "gpu-reset");
-  EXPECT_EQ(Report(kUuid1).state, HealthKind::kHealthy);
+  EXPECT_EQ(Report(kSecondUuid).state, HealthKind::kHealthy);
 }
 
 TEST_F(HealthTest, XidsOfApplicationsAndIgnoredOnesAreNoFault) {
-  FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
   options_.ignored_xids = {155};
   options_.event_shown = kLong;
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   for (const uint64_t xid : {13, 31, 43, 45, 68, 109, 155}) fake_.SendXid(&gpu, xid);
   fake_.SendXid(&gpu, 32);
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnhealthy));
-  EXPECT_EQ(Report(kUuid0).message, "XID 32");
-  EXPECT_EQ(Report(kUuid0).fault_class, "xid-32");
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+  EXPECT_EQ(Report(kFirstUuid).message, "XID 32");
+  EXPECT_EQ(Report(kFirstUuid).fault_class, "xid-32");
 }
 
 TEST_F(HealthTest, Hlt01_AnEventIsToldAndThenTheHostsToRemember) {
-  FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   fake_.SendXid(&gpu, 95);
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnhealthy));
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
-  EXPECT_EQ(Report(kUuid0).clears_with, "");  // no evidence that it has gone
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  EXPECT_EQ(Report(kFirstUuid).clears_with, "");  // no evidence that it has gone
 }
 
 TEST_F(HealthTest, Hlt01_AnEventIsNotForgottenBeforeItWasTold) {
-  FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
   options_.event_shown = milliseconds(0);
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   fake_.SendXid(&gpu, 95);
   ASSERT_TRUE(Eventually([&] { return Notes() == 1; }));
   const int seen = changes_;
   ASSERT_GT(seen, 0);
-  EXPECT_EQ(Report(kUuid0).state, HealthKind::kUnhealthy);
-  EXPECT_EQ(Report(kUuid0).state, HealthKind::kHealthy);
+  EXPECT_EQ(Report(kFirstUuid).state, HealthKind::kUnhealthy);
+  EXPECT_EQ(Report(kFirstUuid).state, HealthKind::kHealthy);
 }
 
 TEST_F(HealthTest, Hlt01_ARestartIsNoEvidenceANewBootOrDriverIs) {
-  FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   fake_.SendXid(&gpu, 79);
   ASSERT_TRUE(Eventually([&] { return Notes() == 1; }));
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
-  EXPECT_EQ(Report(kUuid0).clears_with, "");
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  EXPECT_EQ(Report(kFirstUuid).clears_with, "");
   options_.epoch = "boot-2";
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
-  EXPECT_EQ(Report(kUuid0).clears_with, "gpu-reset");
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  EXPECT_EQ(Report(kFirstUuid).clears_with, "gpu-reset");
   // A new fault needs new evidence.
   fake_.SendXid(&gpu, 79);
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnhealthy));
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
-  EXPECT_TRUE(Eventually([&] { return Report(kUuid0).clears_with.empty(); }));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  EXPECT_TRUE(Eventually([&] { return Report(kFirstUuid).clears_with.empty(); }));
 }
 
 TEST_F(HealthTest, WithoutAnEpochANewBootIsNotSeen) {
-  FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   fake_.SendXid(&gpu, 79);
   ASSERT_TRUE(Eventually([&] { return Notes() == 1; }));
   options_.epoch = "";
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
-  EXPECT_EQ(Report(kUuid0).clears_with, "");
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  EXPECT_EQ(Report(kFirstUuid).clears_with, "");
 }
 
 TEST_F(HealthTest, WhatNeedsAnOperatorIsEndedByNothingElse) {
-  FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   fake_.SendXid(&gpu, 64);
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnhealthy));
-  EXPECT_EQ(Report(kUuid0).clears_with, "operator");
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+  EXPECT_EQ(Report(kFirstUuid).clears_with, "operator");
   ASSERT_TRUE(Eventually([&] { return Notes() == 1; }));
   options_.epoch = "boot-2";
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
-  EXPECT_EQ(Report(kUuid0).clears_with, "");
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  EXPECT_EQ(Report(kFirstUuid).clears_with, "");
 }
 
 TEST_F(HealthTest, ErrorCountersThatGrowAreAFaultAndThatBeginAnewAreAReset) {
-  FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
   gpu.uncorrected = 3;  // of before: nothing new
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   fake_.Set([&] { gpu.uncorrected = 5; });
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnhealthy));
-  EXPECT_EQ(Report(kUuid0).fault_class, "ecc-uncorrectable");
-  EXPECT_THAT(Report(kUuid0).message, HasSubstr("5"));
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
-  EXPECT_EQ(Report(kUuid0).clears_with, "");
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+  EXPECT_EQ(Report(kFirstUuid).fault_class, "ecc-uncorrectable");
+  EXPECT_THAT(Report(kFirstUuid).message, HasSubstr("5"));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  EXPECT_EQ(Report(kFirstUuid).clears_with, "");
   fake_.Set([&] { gpu.uncorrected = 0; });
-  EXPECT_TRUE(Eventually([&] { return Report(kUuid0).clears_with == "gpu-reset"; }));
-  EXPECT_EQ(Report(kUuid0).state, HealthKind::kHealthy);
+  EXPECT_TRUE(Eventually([&] { return Report(kFirstUuid).clears_with == "gpu-reset"; }));
+  EXPECT_EQ(Report(kFirstUuid).state, HealthKind::kHealthy);
   // The same after a restart.
   Start();
-  EXPECT_TRUE(Eventually([&] { return Report(kUuid0).clears_with == "gpu-reset"; }));
+  EXPECT_TRUE(Eventually([&] { return Report(kFirstUuid).clears_with == "gpu-reset"; }));
 }
 
 TEST_F(HealthTest, AResetThatNvmlAskedForIsEvidenceWhenItIsMade) {
-  FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   fake_.SendXid(&gpu, 119);
   ASSERT_TRUE(Eventually([&] { return Notes() == 1; }));
   fake_.Set([&] { gpu.fails["nvmlDeviceGetMemoryInfo"] = nvml::kResetRequired; });
-  ASSERT_TRUE(Eventually([&] { return Report(kUuid0).fault_class == "reset-required"; }));
+  ASSERT_TRUE(Eventually([&] { return Report(kFirstUuid).fault_class == "reset-required"; }));
   fake_.Set([&] { gpu.fails.clear(); });
   EXPECT_TRUE(Eventually([&] {
-    return Report(kUuid0).state == HealthKind::kHealthy &&
-           Report(kUuid0).clears_with == "gpu-reset";
+    return Report(kFirstUuid).state == HealthKind::kHealthy &&
+           Report(kFirstUuid).clears_with == "gpu-reset";
   }));
   // It is none for a fault that comes later.
   fake_.SendXid(&gpu, 119);
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnhealthy));
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
-  EXPECT_EQ(Report(kUuid0).clears_with, "");
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  EXPECT_EQ(Report(kFirstUuid).clears_with, "");
 }
 
 TEST_F(HealthTest, AGpuThatIsLostAndComesBackIsNotWellByThatAlone) {
-  FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
-  FakeNvml::Gpu& other = fake_.Add(kUuid1);
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
+  FakeNvml::Gpu& other = fake_.Add(kSecondUuid);
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   fake_.Set([&] {
     gpu.fails["*"] = nvml::kGpuIsLost;
     gpu.fails["nvmlDeviceGetHandleByUUID"] = nvml::kGpuIsLost;
     gpu.fails["nvmlDeviceGetHandleByIndex_v2"] = nvml::kGpuIsLost;
   });
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnhealthy));
-  EXPECT_EQ(Report(kUuid0).fault_class, "fallen-off-the-bus");
-  EXPECT_EQ(Report(kUuid0).clears_with, "gpu-reset");
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+  EXPECT_EQ(Report(kFirstUuid).fault_class, "fallen-off-the-bus");
+  EXPECT_EQ(Report(kFirstUuid).clears_with, "gpu-reset");
   // A discovery that cannot look at it does not end the watch.
   watch_->Watch(LookAtNode(*nvml_, [] {}));
-  EXPECT_EQ(Report(kUuid0).state, HealthKind::kUnhealthy);
+  EXPECT_EQ(Report(kFirstUuid).state, HealthKind::kUnhealthy);
   // Its events name it all the same, and those of the others go on.
   fake_.SendXid(&gpu, 79);
   ASSERT_TRUE(
-      Eventually([&] { return Report(kUuid0).message.find("XID 79") != std::string::npos; }));
-  ASSERT_TRUE(Becomes(kUuid1, HealthKind::kHealthy));
+      Eventually([&] { return Report(kFirstUuid).message.find("XID 79") != std::string::npos; }));
+  ASSERT_TRUE(Becomes(kSecondUuid, HealthKind::kHealthy));
   fake_.SendXid(&other, 62);
-  ASSERT_TRUE(Becomes(kUuid1, HealthKind::kUnhealthy));
+  ASSERT_TRUE(Becomes(kSecondUuid, HealthKind::kUnhealthy));
   fake_.Set([&] { gpu.fails.clear(); });
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
-  EXPECT_EQ(Report(kUuid0).clears_with, "");
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  EXPECT_EQ(Report(kFirstUuid).clears_with, "");
   const std::lock_guard<std::mutex> lock(fake_.mutex);
   EXPECT_TRUE(gpu.registered);
 }
 
 TEST_F(HealthTest, AGpuThatWasTakenAwayIsWatchedNoMore) {
-  fake_.Add(kUuid0);
-  fake_.Add(kUuid1);
+  fake_.Add(kFirstUuid);
+  fake_.Add(kSecondUuid);
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   NodeHardware node = LookAtNode(*nvml_, [] {});
   node.gpus.erase(node.gpus.begin());
   watch_->Watch(node);
@@ -362,7 +362,7 @@ TEST_F(HealthTest, AGpuThatWasTakenAwayIsWatchedNoMore) {
 }
 
 TEST_F(HealthTest, PolledStatesAreFaultsAsLongAsTheyLast) {
-  FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
   Start();
   struct Case {
     const char* name;
@@ -387,46 +387,46 @@ TEST_F(HealthTest, PolledStatesAreFaultsAsLongAsTheyLast) {
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(one.name);
-    ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+    ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
     fake_.Set([&] { one.set(true); });
-    ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnhealthy));
-    EXPECT_EQ(Report(kUuid0).fault_class, one.fault_class);
-    EXPECT_EQ(Report(kUuid0).clears_with, one.clears_with);
+    ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+    EXPECT_EQ(Report(kFirstUuid).fault_class, one.fault_class);
+    EXPECT_EQ(Report(kFirstUuid).clears_with, one.clears_with);
     fake_.Set([&] { one.set(false); });
-    ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+    ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   }
 }
 
 TEST_F(HealthTest, OfSeveralFaultsTheOneThatAsksForMoreCounts) {
-  FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
   gpu.rows_pending = gpu.rows_failed = 1;
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnhealthy));
-  EXPECT_EQ(Report(kUuid0).fault_class, "ecc-repair-failed");
-  EXPECT_THAT(Report(kUuid0).message,
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+  EXPECT_EQ(Report(kFirstUuid).fault_class, "ecc-repair-failed");
+  EXPECT_THAT(Report(kFirstUuid).message,
               AllOf(HasSubstr("could not be remapped"), HasSubstr("next reset")));
 }
 
 TEST_F(HealthTest, WhatTheGpuDoesNotHaveIsNoFault) {
-  FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
   for (const char* function :
        {"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetGpuFabricInfoV",
         "nvmlDeviceGetRetiredPagesPendingStatus", "nvmlDeviceGetTotalEccErrors"}) {
     gpu.fails[function] = nvml::kNotSupported;
   }
   Start();
-  EXPECT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  EXPECT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
 }
 
 TEST_F(HealthTest, AnAnswerThatFailsMakesTheGpuUnknown) {
-  fake_.Add(kUuid0).fails["nvmlDeviceGetRemappedRows"] = nvml::kUnknown;
-  fake_.Add(kUuid1);
+  fake_.Add(kFirstUuid).fails["nvmlDeviceGetRemappedRows"] = nvml::kUnknown;
+  fake_.Add(kSecondUuid);
   Start();
-  ASSERT_TRUE(Becomes(kUuid1, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kSecondUuid, HealthKind::kHealthy));
   ASSERT_TRUE(Eventually([&] {
-    return Report(kUuid0).message.find("nvmlDeviceGetRemappedRows") != std::string::npos;
+    return Report(kFirstUuid).message.find("nvmlDeviceGetRemappedRows") != std::string::npos;
   }));
-  EXPECT_EQ(Report(kUuid0).state, HealthKind::kUnknown);
+  EXPECT_EQ(Report(kFirstUuid).state, HealthKind::kUnknown);
 }
 
 TEST_F(HealthTest, AnEventOfAMigInstanceIsThatInstancesAlone) {
@@ -473,31 +473,31 @@ TEST_F(HealthTest, AStateOfACardIsThatOfItsInstances) {
 }
 
 TEST_F(HealthTest, AnEventOfNoGpuThatIsKnownMakesAllUnknownForAWhile) {
-  fake_.Add(kUuid0);
+  fake_.Add(kFirstUuid);
   int nobody = 0;
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   fake_.Set([&] {
     fake_.events.push_back(
         {FakeNvml::HandleOf(&nobody), nvml::kEventXid, 48, nvml::kNoInstance, nvml::kNoInstance});
   });
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnknown));
-  EXPECT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnknown));
+  EXPECT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   EXPECT_THAT(LogLines(), ElementsAre(HasSubstr("XID 48")));
 }
 
 TEST_F(HealthTest, ALostDriverMakesAllUnknownAndIsSaidOnce) {
-  fake_.Add(kUuid0);
-  fake_.Add(kUuid1);
+  fake_.Add(kFirstUuid);
+  fake_.Add(kSecondUuid);
   Start();
-  ASSERT_TRUE(Becomes(kUuid1, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kSecondUuid, HealthKind::kHealthy));
   EXPECT_EQ(watch_->LibraryLost(), std::nullopt);
   fake_.Set([&] {
     fake_.fails["nvmlDeviceGetMemoryInfo"] = nvml::kLibRmVersionMismatch;  // of each GPU
   });
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnknown));
-  EXPECT_EQ(Report(kUuid1).state, HealthKind::kUnknown);
-  EXPECT_THAT(Report(kUuid1).message, HasSubstr("NVML error 18"));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnknown));
+  EXPECT_EQ(Report(kSecondUuid).state, HealthKind::kUnknown);
+  EXPECT_THAT(Report(kSecondUuid).message, HasSubstr("NVML error 18"));
   EXPECT_TRUE(watch_->LibraryLost().has_value());
   EXPECT_TRUE(Eventually([&] { return LogLines().size() == 1; }));
   watch_.reset();
@@ -505,32 +505,33 @@ TEST_F(HealthTest, ALostDriverMakesAllUnknownAndIsSaidOnce) {
 }
 
 TEST_F(HealthTest, ALibraryThatHangsIsUnknownAndHealthDoesNotWaitForIt) {
-  fake_.Add(kUuid0);
+  fake_.Add(kFirstUuid);
   options_.stale = milliseconds(50);
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   const int before = changes_;
   fake_.Set([&] { fake_.hangs = "nvmlDeviceGetMemoryInfo"; });
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnknown));
-  EXPECT_THAT(Report(kUuid0).message, HasSubstr("not answered"));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnknown));
+  EXPECT_THAT(Report(kFirstUuid).message, HasSubstr("not answered"));
   EXPECT_TRUE(Eventually([&] { return changes_ > before; }));
   fake_.Set([&] { fake_.hangs.clear(); });
-  EXPECT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  EXPECT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
 }
 
 TEST_F(HealthTest, OnlyAnotherAnswerIsAnnounced) {
-  FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
   options_.event_shown = kLong;
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   fake_.SendXid(&gpu, 48);
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnhealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
   ASSERT_TRUE(Eventually([&] { return Notes() == 1; }));
   const int before = changes_;
   for (int i = 0; i < 100; ++i) fake_.SendXid(&gpu, 48);
   ASSERT_TRUE(Eventually([&] { return LogLines().size() == 101; }));
   fake_.SendXid(&gpu, 62);
-  ASSERT_TRUE(Eventually([&] { return Report(kUuid0).message.find("62") != std::string::npos; }));
+  ASSERT_TRUE(
+      Eventually([&] { return Report(kFirstUuid).message.find("62") != std::string::npos; }));
   ASSERT_TRUE(Eventually([&] { return changes_ > before; }));
   EXPECT_LE(changes_ - before, 2);  // the first fault, if it was not announced yet, and the second
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -538,13 +539,13 @@ TEST_F(HealthTest, OnlyAnotherAnswerIsAnnounced) {
 }
 
 TEST_F(HealthTest, ANoteThatCannotBeReadOrWrittenIsTriedAgainAndCostsNothingElse) {
-  FakeNvml::Gpu& gpu = fake_.Add(kUuid0);
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
   notes_fail_ = true;
   options_.event_shown = kLong;
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   fake_.SendXid(&gpu, 48);
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kUnhealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
   EXPECT_THAT(LogLines(), ::testing::Contains(HasSubstr("disk full")));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -554,11 +555,11 @@ TEST_F(HealthTest, ANoteThatCannotBeReadOrWrittenIsTriedAgainAndCostsNothingElse
 }
 
 TEST_F(HealthTest, ADamagedNoteCountsAsNone) {
-  fake_.Add(kUuid0);
-  notes_[kUuid0] = R"({"clearsWith": 7, "epoch": [])";
+  fake_.Add(kFirstUuid);
+  notes_[kFirstUuid] = R"({"clearsWith": 7, "epoch": [])";
   Start();
-  ASSERT_TRUE(Becomes(kUuid0, HealthKind::kHealthy));
-  EXPECT_EQ(Report(kUuid0).clears_with, "");
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  EXPECT_EQ(Report(kFirstUuid).clears_with, "");
 }
 
 TEST(FaultOfXid, EveryClassIsALabelWithMessageRemedyAndKnownEvidence) {

@@ -24,10 +24,10 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::UnorderedElementsAre;
 
-constexpr char kVersion[] = "580.126.20";
+constexpr char kFilesVersion[] = "580.126.20";
 constexpr char kLib[] = "/usr/lib/x86_64-linux-gnu";
 
-std::string Versioned(const std::string& name) { return name + ".so." + kVersion; }
+std::string Versioned(const std::string& name) { return name + ".so." + kFilesVersion; }
 
 std::vector<std::string> Texts(const std::vector<HostFiles::Mount>& mounts) {
   std::vector<std::string> texts;
@@ -109,7 +109,7 @@ TEST(NvidiaDriverFiles, LibrariesOfTheRunningVersionComeWithTheirSonames) {
   tree.Library(kLib + Versioned("/vdpau/libvdpau_nvidia"), "libvdpau_nvidia.so.1");
   tree.Directory(kLib + Versioned("/libdirectory"));
 
-  const auto files = HostFiles(tree.ToOptions()).FilesOf(kVersion);
+  const auto files = HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
   EXPECT_THAT(
       Texts(files.libraries),
       UnorderedElementsAre(
@@ -135,7 +135,7 @@ TEST(NvidiaDriverFiles, ALinkedLibIsFoundOnceUnderItsRealPath) {  // CDI-11
   DriverTree tree;
   tree.Link("/lib", "usr/lib");
   tree.Library(kLib + Versioned("/libcuda"), "libcuda.so.1");
-  const auto files = HostFiles(tree.ToOptions()).FilesOf(kVersion);
+  const auto files = HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
   EXPECT_THAT(Texts(files.libraries),
               ElementsAre(kLib + Versioned("/libcuda") + " at " + kLib + Versioned("/libcuda")));
   EXPECT_THAT(files.library_directories, ElementsAre(kLib));
@@ -149,7 +149,7 @@ TEST(NvidiaDriverFiles, ADriversRootIsInHostPathsAndNotInContainerPaths) {
   tree.File(root + "/usr/bin/nvidia-smi");
   tree.File("/usr/bin/nvidia-debugdump");  // the host's, not the driver's
   tree.Link(root + "/usr/bin/nvidia-imex", "../../../../../usr/bin/nvidia-debugdump");  // leaves
-  const auto files = HostFiles(tree.ToOptions(root)).FilesOf(kVersion);
+  const auto files = HostFiles(tree.ToOptions(root)).FilesOf(kFilesVersion);
   EXPECT_THAT(Texts(files.libraries), ElementsAre(root + "/opt" + Versioned("/libcuda") +
                                                   " at /usr/lib64" + Versioned("/libcuda")));
   EXPECT_THAT(Texts(files.links), Contains("/usr/lib64/libcuda.so.1 -> " + Versioned("libcuda")));
@@ -165,7 +165,7 @@ TEST(NvidiaDriverFiles, LibrariesBehindDebiansLinksAreFound) {
   tree.Link(real + "/libnvidia-ml.so.1", Versioned("libnvidia-ml"));
   tree.Link("/etc/alternatives/nvml", real + "/libnvidia-ml.so.1");
   tree.Link(std::string(kLib) + "/libnvidia-ml.so.1", "/etc/alternatives/nvml");
-  const auto files = HostFiles(tree.ToOptions()).FilesOf(kVersion);
+  const auto files = HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
   EXPECT_EQ(files.libraries.size(), 2u);
   EXPECT_THAT(files.library_directories, ElementsAre(real));
 }
@@ -174,7 +174,7 @@ TEST(NvidiaDriverFiles, NoLinkIsMadeWhereALibraryIsMounted) {
   DriverTree tree;
   tree.Library(kLib + Versioned("/liba"), "libnvidia-nvvm70.so.4");
   tree.Library(std::string(kLib) + "/libnvidia-nvvm70.so.4", "libnvidia-nvvm70.so.4");
-  const auto files = HostFiles(tree.ToOptions()).FilesOf(kVersion);
+  const auto files = HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
   EXPECT_EQ(files.libraries.size(), 2u);
   EXPECT_THAT(files.links, IsEmpty());
 }
@@ -191,18 +191,19 @@ TEST(NvidiaDriverFiles, BinariesSocketsFirmwareAndDataAreTakenWhereTheyAre) {
   tree.File("/usr/share/vulkan/icd.d/nvidia_icd.json");
   tree.File("/usr/share/glvnd/egl_vendor.d/10_nvidia.json");
   tree.Link("/lib", "usr/lib");
-  tree.File(std::string("/usr/lib/firmware/nvidia/") + kVersion + "/gsp_ga10x.bin");
-  tree.File(std::string("/usr/lib/firmware/nvidia/") + kVersion + "/readme");
+  tree.File(std::string("/usr/lib/firmware/nvidia/") + kFilesVersion + "/gsp_ga10x.bin");
+  tree.File(std::string("/usr/lib/firmware/nvidia/") + kFilesVersion + "/readme");
   tree.File("/usr/lib/firmware/nvidia/570.1/gsp_ga10x.bin");
 
-  const auto files = HostFiles(tree.ToOptions()).FilesOf(kVersion);
+  const auto files = HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
   EXPECT_THAT(Texts(files.binaries), ElementsAre("/opt/bin/nvidia-smi at /opt/bin/nvidia-smi"));
   EXPECT_THAT(Texts(files.sockets), ElementsAre("/run/nvidia-persistenced/socket at "
                                                 "/run/nvidia-persistenced/socket"));
   const std::string icd = "/etc/vulkan/icd.d/nvidia_icd.json";
   const std::string egl = "/usr/share/glvnd/egl_vendor.d/10_nvidia.json";
   EXPECT_THAT(Texts(files.other), UnorderedElementsAre(icd + " at " + icd, egl + " at " + egl));
-  const std::string gsp = std::string("/usr/lib/firmware/nvidia/") + kVersion + "/gsp_ga10x.bin";
+  const std::string gsp =
+      std::string("/usr/lib/firmware/nvidia/") + kFilesVersion + "/gsp_ga10x.bin";
   EXPECT_THAT(Texts(files.firmware), ElementsAre(gsp + " at " + gsp));
 }
 
@@ -212,7 +213,7 @@ TEST(NvidiaDriverFiles, FirmwareIsSearchedAsTheKernelDoes) {
   ASSERT_EQ(uname(&kernel), 0);
   tree.Library("/usr/lib64" + Versioned("/libcuda"), "libcuda.so.1");
   const HostFiles files(tree.ToOptions());
-  const std::string name = std::string("/nvidia/") + kVersion + "/gsp.bin";
+  const std::string name = std::string("/nvidia/") + kFilesVersion + "/gsp.bin";
   // From the last place to the first.
   for (const std::string& place :
        {std::string("/lib/firmware"), std::string("/lib/firmware/") + kernel.release,
@@ -222,7 +223,7 @@ TEST(NvidiaDriverFiles, FirmwareIsSearchedAsTheKernelDoes) {
     tree.File(place + name);
     if (place == "/opt/firmware")
       tree.File("/sys/module/firmware_class/parameters/path", "/opt/firmware\n");
-    EXPECT_THAT(Texts(files.FilesOf(kVersion).firmware),
+    EXPECT_THAT(Texts(files.FilesOf(kFilesVersion).firmware),
                 ElementsAre(place + name + " at " + place + name));
   }
 }
@@ -235,7 +236,7 @@ TEST(NvidiaDriverFiles, ASocketOfTheHostServesADriversContainer) {
   tree.Socket("/run/nvidia-persistenced/socket");
   tree.Socket(root + "/run/nvidia-persistenced/socket");
   EXPECT_THAT(
-      Texts(HostFiles(tree.ToOptions(root)).FilesOf(kVersion).sockets),
+      Texts(HostFiles(tree.ToOptions(root)).FilesOf(kFilesVersion).sockets),
       ElementsAre(root + "/run/nvidia-persistenced/socket at /run/nvidia-persistenced/socket",
                   "/run/nvidia-fabricmanager/socket at /run/nvidia-fabricmanager/socket"));
 }
@@ -349,7 +350,7 @@ TEST(NvidiaHostFiles, ProcAndSysAreThoseOfTheKernelRoot) {
   tree.File("/simulated/proc/devices", "Character devices:\n511 nvidia-uvm\n");
   tree.File("/simulated/proc/driver/nvidia-caps/mig-minors", "gpu0/gi1/access 12\n");
   tree.File("/simulated/sys/module/firmware_class/parameters/path", "/opt/firmware\n");
-  tree.File(std::string("/opt/firmware/nvidia/") + kVersion + "/gsp.bin");
+  tree.File(std::string("/opt/firmware/nvidia/") + kFilesVersion + "/gsp.bin");
   tree.Library("/usr/lib64" + Versioned("/libcuda"), "libcuda.so.1");
   Options options = tree.ToOptions();
   options.kernel_root = "/simulated";
@@ -357,7 +358,7 @@ TEST(NvidiaHostFiles, ProcAndSysAreThoseOfTheKernelRoot) {
   EXPECT_EQ(files.Major("nvidia-uvm"), 511u);
   EXPECT_FALSE(files.HasDriver("nvidia-caps"));
   EXPECT_EQ(files.CapabilityMinor(0, 1, std::nullopt), 12u);
-  EXPECT_EQ(files.FilesOf(kVersion).firmware.size(), 1u);
+  EXPECT_EQ(files.FilesOf(kFilesVersion).firmware.size(), 1u);
 }
 
 TEST(NvidiaHostFiles, CapabilityMinorsComeFromTheInstancesFilesElseFromTheTable) {
