@@ -267,6 +267,29 @@ TEST(NvidiaClaim, EndsAlsoWhenTheDriverHasGone) {
   EXPECT_TRUE(node.Unprepare(claim).ok());
 }
 
+TEST(NvidiaDriver, AHangingCallCostsItsOwnClaim) {
+  NvidiaFixture node;
+  node.MakeNode(kTwoH100);
+  ASSERT_TRUE(node.Start().ok());
+  std::vector<loader::PrepareArgs> claims;
+  for (const auto& [name, device] : node.Devices()) {
+    claims.push_back(NvidiaFixture::Claim("uid-" + name, {NvidiaFixture::Allocated(device)}));
+  }
+  ASSERT_THAT(claims, SizeIs(2));
+  node.Set("--gpu " + claims[0].devices[0].identity + " --hang nvmlDeviceGetMinorNumber=3600");
+  const auto hung = node.backend().Prepare(claims[0], Call::WithTimeout(absl::Milliseconds(300)));
+  EXPECT_EQ(hung.status().code(), absl::StatusCode::kDeadlineExceeded) << hung.status();
+  const auto other = node.Prepare(claims[1]);
+  EXPECT_TRUE(other.ok()) << other.status();
+  EXPECT_TRUE(node.Unprepare(claims[1]).ok());
+  node.Set("--clear-faults");
+  absl::Status last;
+  EXPECT_TRUE(NvidiaFixture::Eventually([&] {
+    last = node.Prepare(claims[0]).status();
+    return last.ok();
+  })) << last;
+}
+
 class Listener {
  public:
   explicit Listener(const std::string& path) : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
