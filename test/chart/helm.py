@@ -57,6 +57,24 @@ def template(values=None, kubernetes=NEWEST, namespace=NAMESPACE, chart=CHART):
     return _template(json.dumps(values or {}), kubernetes, namespace, str(chart))
 
 
+def commands(notes):
+    """The commands that the notes show: the paragraphs after a line that ends in a colon, a command a line; the lines of a
+    here-document belong to its command."""
+    found, paragraphs = [], notes.strip().split("\n\n")
+    for before, paragraph in zip(paragraphs, paragraphs[1:]):
+        if not before.endswith(":"):
+            continue
+        end = ""
+        for line in paragraph.split("\n"):
+            if end:
+                found[-1] += "\n" + line
+                end = "" if line == end else end
+            else:
+                found.append(line)
+                end = line.partition("<<'")[2].rstrip("'")
+    return found
+
+
 class Objects:
     """What one `helm template` rendered."""
 

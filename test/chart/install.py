@@ -200,6 +200,32 @@ class Install(ClusterTest):
         self.assertEqual(len(release.pods()), 1)
 
 
+class Notes(ClusterTest):
+    def test_every_command_runs_and_prints_what_the_notes_say(self):
+        release = self.release()
+        pod = release.pod()["metadata"]["name"]
+        wanted = [
+            ("get pods .* -o wide", rf"{pod} +1/1 +Running"),
+            ("get resourceslices", rf"{release.pod()['spec']['nodeName']}.* {release.driver} "),
+            ("get deviceclasses", rf"(?m)^{release.driver} "),
+            ("kubectl apply", "resourceclaimtemplate.*/one-device created\npod/one-device created"),
+            ("kubectl wait", "pod/one-device condition met"),
+            ("kubectl logs", r"(?m)^GPU_DEVICE_\d=gpu-\d$"),
+            ("kubectl delete", 'pod "one-device".* deleted'),
+            ("--probe ready", "^ready$"),
+            ("curl", r'"ready": ?true'),
+            (" drain ", f"{release.driver}: drain requested"),
+            (" uninstall-check ", f"{release.driver}: no claim holds a device"),
+            ("helm .* uninstall", f'release "{release.name}" uninstalled')]
+        commands = helm.commands(release.helm("get", "notes", release.name).stdout)
+        self.assertEqual(len(commands), len(wanted), commands)
+        path = f"{os.path.dirname(helm.program())}:{os.environ['PATH']}"
+        for text, (part, output) in zip(commands, wanted):
+            self.assertRegex(text, part)
+            self.assertRegex(command("env", f"PATH={path}", "bash", "-c", text).stdout, output, text)
+        until("the kubelet deletes the slices", lambda: not release.slices())
+
+
 class Objects(ClusterTest):
     def test_the_server_takes_what_is_rendered_for_every_backend(self):
         version = json.loads(kubectl("version", "-o", "json"))["serverVersion"]["gitVersion"]

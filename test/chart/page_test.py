@@ -39,8 +39,8 @@ class Notes(helm.ChartTest):
             self.assertIn(text, notes)
 
     def test_have_a_claim_and_a_pod_that_are_valid(self):
-        manifest = re.search(r"<<'END'\n(.*?)\n  END", self.notes(self.DRIVERS), re.DOTALL).group(1)
-        template, pod = yaml.safe_load_all(re.sub("^  ", "", manifest, flags=re.MULTILINE))
+        (apply,) = [c for c in helm.commands(self.notes(self.DRIVERS)) if "<<" in c]
+        template, pod = yaml.safe_load_all(re.search(r"<<'END'\n(.*)\nEND", apply, re.DOTALL).group(1))
         self.assertEqual(template["kind"], "ResourceClaimTemplate")
         (request,) = template["spec"]["spec"]["devices"]["requests"]
         self.assertEqual(request["exactly"], {"deviceClassName": "first"})
@@ -51,9 +51,16 @@ class Notes(helm.ChartTest):
     def test_no_example_claim_without_a_class(self):
         notes = self.notes({"drivers": [{"name": "a.example.com", "backend": "fake", "deviceClasses": []}]})
         self.assertNotIn("ResourceClaimTemplate", notes)
+        self.assertNotIn("get deviceclasses", notes)
+
+    def test_have_commands_for_each_driver(self):
+        commands = helm.commands(self.notes(self.DRIVERS))
+        for what in ("get resourceslices", " drain ", " uninstall-check "):
+            names = [re.search(r"(?:driver=|--driver )([a-z.]+)", c).group(1) for c in commands if what in c]
+            self.assertEqual(names, ["a.example.com", "b.example.com"], what)
 
     def test_say_where_the_status_socket_is(self):
-        self.assertIn("--unix-socket /k/plugins/gpu.example.com/status-", self.notes({"kubeletRoot": "/k"}))
+        self.assertIn("/k/plugins/gpu.example.com/status-*.sock", self.notes({"kubeletRoot": "/k"}))
 
     def test_say_the_order_of_an_uninstall(self):
         notes = self.notes()

@@ -5,12 +5,13 @@
 # CHECKOUT is a clone of kubernetes-sigs/dra-example-driver. A figure is worth something on a machine that does nothing else.
 # Each driver has a CDI directory of its own, which containerd does not watch: it reads all files of a watched one anew for
 # each that changes (as the peer does with its own), and on two cores that is in the figures of whoever is asked meanwhile.
-# Environment: DRA_BUILD_DIR, an optimised build tree with dra-driver and the fake backend.
+# Environment: DRA_BUILD_DIR, an optimised build tree with dra-driver and the fake backend; DRA_CLUSTER, a cluster that is
+# up, to be used in place of one of its own.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib/cache.sh"
 
-usage() { sed -n '2,8p' "$0" >&2; exit 2; }
+usage() { sed -n '2,9p' "$0" >&2; exit 2; }
 peer= options=()
 while [ $# -gt 0 ]; do
   case $1 in
@@ -21,16 +22,12 @@ while [ $# -gt 0 ]; do
   esac
 done
 build=$(realpath "${DRA_BUILD_DIR:?an optimised build tree with dra-driver and the fake backend}")
-go=$("$here/lib/go.sh")
+[ -n "${DRA_CLUSTER:-}" ] || exec "$here/run.sh" with "${options[@]}" -- "$0" ${peer:+--peer "$peer"} -- "$@"
 
-name=bench-$$
+go=$("$here/lib/go.sh")
 work=$(mktemp -d)
-trap '"$here/run.sh" down --name "$name"; rm -rf "$work"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
 (cd "$here/suite" && "$go" build -o "$work/bench" ./bench)
-"$here/run.sh" up --name "$name" "${options[@]}"
-inside() { "$here/run.sh" exec --name "$name" "$@"; }
+inside() { "$here/run.sh" exec "$@"; }
 
 # Starts a program on the node, and tells its pid there once its devices are published.
 start() { # DRIVER COMMAND...
@@ -64,4 +61,4 @@ if [ -n "$peer" ]; then
     --kubeconfig "$kubeconfig" --kube-api-qps 1000 --kube-api-burst 1000 --healthcheck-port -1
   contenders+=("peer.dra.test=$(cat "$work/peer.dra.test.pid")")
 fi
-"$work/bench" -cluster "$name" -run-script "$here/run.sh" "$@" "${contenders[@]}"
+"$work/bench" -cluster "$DRA_CLUSTER" -run-script "$here/run.sh" "$@" "${contenders[@]}"

@@ -4,7 +4,8 @@
 #   test/cluster/peer.sh CHECKOUT [--kubernetes MINOR] [--gates default|all] [-- GINKGO-FLAGS]
 # CHECKOUT is a clone of kubernetes-sigs/dra-example-driver. Its specs of the webhook and of binding conditions are left
 # out: the webhook needs cert-manager, and what answers binding conditions is cluster-side.
-# Environment: DRA_BUILD_DIR as in suite/run.sh; PEER_CHART and PEER_IMAGE_ARCHIVE run it with another chart and image.
+# Environment: DRA_BUILD_DIR as in suite/run.sh; PEER_CHART and PEER_IMAGE_ARCHIVE run it with another chart and image;
+# DRA_CLUSTER, a cluster that is up, to be used in place of one of its own.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -22,23 +23,19 @@ while [ $# -gt 0 ]; do
     *) usage ;;
   esac
 done
+archive=${PEER_IMAGE_ARCHIVE:-}
+[ -n "$archive" ] || : "${DRA_BUILD_DIR:?a build tree with dra-driver, dra-sandbox and the backends}"
+[ -n "${DRA_CLUSTER:-}" ] || exec "$here/run.sh" with "${options[@]}" -- "$0" "$checkout" -- "$@"
 
-name=peer-$$
 work=$(mktemp -d)
-trap '"$here/run.sh" down --name "$name"; rm -rf "$work"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
 say "building the suite of $checkout ..."
 (cd "$checkout" && "$("$here/lib/go.sh")" test -c -tags e2e -o "$work/e2e.test" ./test/e2e)
-
-chart=${PEER_CHART:-$root/templates/chart}
-archive=${PEER_IMAGE_ARCHIVE:-$work/image.tar}
-[ -n "${PEER_IMAGE_ARCHIVE:-}" ] ||
-  "$here/lib/chart_image.sh" "${DRA_BUILD_DIR:?a build tree with dra-driver, dra-sandbox and the backends}" "$archive"
-"$here/run.sh" up --name "$name" "${options[@]}"
-"$here/run.sh" load --name "$name" "$archive" > /dev/null
+if [ -z "$archive" ]; then
+  archive=$work/image.tar
+  "$here/lib/chart_image.sh" "$DRA_BUILD_DIR" "$archive"
+fi
+"$here/run.sh" load "$archive" > /dev/null
 # As its own helpers do: they run from its folder.
 cd "$checkout/test/e2e"
-"$here/run.sh" exec --name "$name" env HELM_CHART_PATH="$chart" HOME="$work" "$work/e2e.test" \
+"$here/run.sh" exec env HELM_CHART_PATH="${PEER_CHART:-$root/templates/chart}" HOME="$work" "$work/e2e.test" \
   -ginkgo.skip 'invalid .* ResourceClaim|binding.?[cC]onditions' -ginkgo.v "$@"

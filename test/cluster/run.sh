@@ -8,22 +8,25 @@
 #   test/cluster/run.sh reboot [OPTIONS]              all of it dies, and starts with what its disk keeps and a new boot id
 #   test/cluster/run.sh down [OPTIONS]                end it, and remove what it wrote
 #   test/cluster/run.sh list                          the clusters of this machine
-#   test/cluster/run.sh test [OPTIONS] [--all] [-- GO-TEST-FLAGS]    the tests, on a cluster of their own (test/cluster/suite)
+#   test/cluster/run.sh with [OPTIONS] -- COMMAND...  start one, run COMMAND on this machine, and end both however this ends
+#   test/cluster/run.sh test [OPTIONS] [--all] [-- GO-TEST-FLAGS]    `with` the tests (test/cluster/suite)
 #   test/cluster/run.sh build [OPTIONS] [--all]       only build the programs
 # Options: --kubernetes 1.34|1.35|1.36|1.37 (default: the newest)   --gates default|all|GATE=true,...   --name NAME
 # Environment: DRA_CLUSTER_CACHE, where built programs are kept (default ~/.cache/dra-sdk/cluster).
+#   DRA_CLUSTER, the default of --name. What `with` runs has it set, so that run.sh without a name means its cluster, and a
+#   TMPDIR that goes with the cluster. DRA_CLUSTERS, the folder of all clusters (default $TMPDIR/dra-clusters).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 lib=$here/lib
 . "$lib/cache.sh"
-clusters=${TMPDIR:-/tmp}/dra-clusters
+clusters=${DRA_CLUSTERS:-${TMPDIR:-/tmp}/dra-clusters}
 
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0" >&2; }
 fail() { say "$*"; exit 1; }
 
 minors=$(cd "$here/kubernetes" && ls -d -- 1.* | sort -V)
 newest=$(tail -1 <<< "$minors")
-minor=$newest gates=default name=default every_minor=0 named=0
+minor=$newest gates=default name=${DRA_CLUSTER:-default} every_minor=0 named=0
 command=${1:-}
 [ $# = 0 ] || shift
 while [ $# -gt 0 ]; do
@@ -193,7 +196,16 @@ start_cluster() {
     await 30 "the default service account" enter kubectl get serviceaccount default
 }
 
-up() { # [owned]: the cluster goes with this shell, however that ends
+# Ends the command of `with` and its cluster when nobody holds the lock on `owner` any more: `with` does until it is done
+# or dies. (Where this one is killed too, node.sh ends the cluster.)
+keep() {
+  exec 7< "$state/owner"
+  flock 7
+  for _ in $(seq 100); do kill -KILL -- "-$(cat "$state/command")" || break; sleep 0.1; done 2> /dev/null
+  remove_cluster "$state"
+}
+
+up() { # [kept]: the cluster goes with this shell, however that ends
   require_root
   install_packages
   ! first_process "$state" > /dev/null || fail "cluster $name is up already: 'down' first, or give another --name"
@@ -203,9 +215,15 @@ up() { # [owned]: the cluster goes with this shell, however that ends
   say "starting Kubernetes $minor as cluster $name, gates $gates ..."
   sweep
   remove_cluster "$state"
-  mkdir -p "$state"/{log,disk}
-  # node.sh ends the cluster when nobody holds the lock any more.
-  if [ "${1:-}" = owned ]; then exec 8> "$state/owner" && flock 8; fi
+  mkdir -p "$state"/{log,disk,tmp}
+  if [ "${1:-}" = kept ]; then
+    exec 8> "$state/owner"
+    flock 8
+    set -m # what kills a whole process group at once does not kill this one
+    keep 8>&- < /dev/null &
+    set +m
+    keeper=$!
+  fi
   echo "$programs" > "$state/programs"
   echo "$gate_list" > "$state/gates"
   echo "$minor" > "$state/kubernetes"
@@ -230,23 +248,30 @@ list() {
   done
 }
 
-run_tests() { # GO-TEST-FLAGS...
-  tests= # not local: the trap runs outside of the function
-  [ "$named" = 1 ] || name=test-$minor-$$
+with_cluster() { # COMMAND...
+  local status=0
+  [ "$named" = 1 ] || name=with-$minor-$$
   state=$clusters/$name
-  # The tests are a job of their own, so that a signal is answered at once and ends all that they started.
-  trap '[ -z "$tests" ] || kill -TERM -- "-$tests" 2> /dev/null; remove_cluster "$state"' EXIT
+  trap let_go EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
-  up owned
+  up kept
+  # A job of its own, so that a signal is answered at once; it has no terminal to wait for.
   set -m
-  "$here/suite/run.sh" --name "$name" -- "$@" 8>&- &
-  tests=$!
+  (
+    echo "$BASHPID" > "$state/command"
+    exec 8>&-
+    DRA_CLUSTER=$name DRA_CLUSTERS=$clusters TMPDIR=$state/tmp exec "$@"
+  ) < /dev/null &
   set +m
-  wait "$tests"
-  tests=
-  remove_cluster "$state"
-  trap - EXIT
+  wait $! || status=$?
+  let_go
+  return "$status"
+}
+
+let_go() { # of the cluster, and waits until it is gone
+  exec 8>&-
+  wait "${keeper:-}" 2> /dev/null || true
 }
 
 case $command in
@@ -262,8 +287,10 @@ case $command in
     if [ "$every_minor" = 1 ]; then for minor in $minors; do "$lib/programs.sh" "$minor"; done; else "$lib/programs.sh" "$minor"; fi
     "$lib/helm.sh"
     ;;
+  with) [ $# -gt 0 ] || fail "with needs a command"; with_cluster "$@" ;;
   test)
-    if [ "$every_minor" = 1 ]; then for minor in $(tac <<< "$minors"); do (run_tests "$@"); done; else run_tests "$@"; fi
+    [ "$every_minor" = 1 ] || minors=$minor
+    for minor in $(tac <<< "$minors"); do with_cluster "$here/suite/run.sh" "$@"; done
     ;;
   *) usage; [ "$command" = help ] || exit 2 ;;
 esac

@@ -45,8 +45,8 @@ for component in etcd containerd apiserver controller-manager scheduler kubelet;
   "$CLUSTER_LIB/component.sh" start "$component"
 done
 touch run/started
-# A cluster of a test ends with whoever holds the lock on `owner`.
-while [ ! -f owner ] || ! flock --nonblock owner true; do
+# Ends when its folder is removed; a cluster of `run.sh with` also when nobody holds the lock on `owner` any more.
+while [ -f run/started ] && { [ ! -f owner ] || ! flock --nonblock owner true; }; do
   sleep 2 &
   wait $! || true
 done

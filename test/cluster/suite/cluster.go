@@ -4,6 +4,7 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -38,11 +39,8 @@ type Cluster struct {
 
 // Connect reaches the cluster of that name; runScript is test/cluster/run.sh.
 func Connect(name, runScript string) (*Cluster, error) {
-	temporary := os.Getenv("TMPDIR")
-	if temporary == "" {
-		temporary = "/tmp"
-	}
-	c := &Cluster{name: name, runScript: runScript, state: filepath.Join(temporary, "dra-clusters", name)}
+	clusters := cmp.Or(os.Getenv("DRA_CLUSTERS"), filepath.Join(os.TempDir(), "dra-clusters"))
+	c := &Cluster{name: name, runScript: runScript, state: filepath.Join(clusters, name)}
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
 	if err != nil {
 		return nil, fmt.Errorf("cluster %q is not up: %w", name, err)

@@ -1,12 +1,9 @@
 package suite
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Counts around the limits of a slice (64 devices here, 128 by the API's own), and one far above.
@@ -44,18 +41,18 @@ func TestSlicesComeBackAfterAKubeletRestart(t *testing.T) {
 	f := NewFixture(t)
 	d := f.StartDriver(DriverOptions{Backend: Object{"numDevices": 3}})
 	f.AwaitDevices(3)
+	before, err := f.Slices()
+	if err != nil {
+		t.Fatal(err)
+	}
 	f.Component(t, "restart", "kubelet")
-	Await(t, 60*time.Second, "the kubelet has registered the driver again", func() error {
-		node, err := f.Client.CoreV1().Nodes().Get(context.Background(), NodeName, metav1.GetOptions{})
-		if err != nil {
-			return err
+	// Until then all looks as it did before the restart.
+	Await(t, 60*time.Second, "the kubelet has deleted the slice, and there is another", func() error {
+		now, err := f.Slices()
+		if err == nil && (len(now) != 1 || now[0].UID == before[0].UID) {
+			err = fmt.Errorf("the slices are %+v", now)
 		}
-		for _, condition := range node.Status.Conditions {
-			if condition.Type == "Ready" && condition.Status != "True" {
-				return fmt.Errorf("node: %s", condition.Message)
-			}
-		}
-		return nil
+		return err
 	})
 	d.AwaitReady()
 	f.AwaitDevices(3)
