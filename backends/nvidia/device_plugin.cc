@@ -48,7 +48,7 @@ std::optional<std::string> DevicePlugin::Serving() const {
   for (; !error && entries != end; entries.increment(error)) {
     const std::string name = entries->path().filename().string();
     if (name.rfind("nvidia", 0) != 0 || entries->path().extension() != ".sock") continue;
-    if (Accepts(entries->path().string())) return entries->path().string();
+    if (Accepts(entries->path().string())) return name;
   }
   if (error) {
     throw dra::BackendError(DRA_UNAVAILABLE, "cannot list " + directory_ + ": " + error.message() +

@@ -13,7 +13,7 @@ class DevicePlugin {
   // directory: the kubelet's device-plugins, as this process sees it.
   explicit DevicePlugin(std::string directory) : directory_(std::move(directory)) {}
 
-  // The path of a socket nvidia*.sock there that accepts connections; a socket of a plugin that has gone does not.
+  // The name of a socket nvidia*.sock there that accepts connections; a socket of a plugin that has gone does not.
   // nullopt if there is none. Throws DRA_UNAVAILABLE if that cannot be told.
   std::optional<std::string> Serving() const;
 

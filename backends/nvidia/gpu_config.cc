@@ -118,4 +118,21 @@ void CheckConfigOf(const dra::AllocatedDevice& device, bool is_mig) {
   }
 }
 
+void CheckConfigsFit(const std::vector<dra::AllocatedDevice>& devices,
+                     const std::vector<bool>& is_mig) {
+  bool have_gpu = false, have_mig = false;
+  for (const bool mig : is_mig) (mig ? have_mig : have_gpu) = true;
+  for (const dra::AllocatedDevice& device : devices) {
+    for (const dra::DeviceConfig& config : device.configs) {
+      if (config.source != "FromClaim" || !config.request.empty()) continue;
+      const std::string kind = Read(config.parameters, Where(config));
+      if (kind == kMig ? have_mig : have_gpu) continue;
+      throw BackendError(DRA_INVALID_ARGUMENT,
+                         Where(config) + ".kind: is " + kind + ", but no device of the claim is " +
+                             (kind == kMig ? "a MIG instance: use " : "a whole GPU: use ") +
+                             (kind == kMig ? kGpu : kMig));
+    }
+  }
+}
+
 }  // namespace nvidia

@@ -21,4 +21,10 @@ void ValidateConfig(const dra::Json& parameters);
 // that names the request is an error, and one for all requests is passed over. Every config is read strictly.
 void CheckConfigOf(const dra::AllocatedDevice& device, bool is_mig);
 
+// A claim's own config for all requests must fit one of its devices at least. Kubernetes 1.37 drops the names of the
+// requests where a config names all that the claim has, so that the wrong kind for them looks like one for all.
+// is_mig: one for each of `devices`.
+void CheckConfigsFit(const std::vector<dra::AllocatedDevice>& devices,
+                     const std::vector<bool>& is_mig);
+
 }  // namespace nvidia

@@ -7,6 +7,9 @@
 #include "gpu_config.h"
 
 namespace nvidia {
+
+using dra::Json;
+
 namespace {
 
 constexpr char kHealthNote[] = "health";
@@ -50,9 +53,11 @@ NvidiaBackend::NvidiaBackend(dra::Host host, const dra::Json& config)
       watch_(
           std::chrono::seconds(options_.poll_seconds),
           [this] {
+            const std::string plugin =
+                options_.allow_device_plugin ? "" : device_plugin_.Serving().value_or("");
             const auto session = CurrentSession();
-            if (session) return session->nvml->Replaced() ? "replaced" : session->nvml->path();
-            return files_.NvmlLibrary().value_or("");
+            if (!session) return files_.NvmlLibrary().value_or("") + "\n" + plugin;
+            return (session->nvml->Replaced() ? "replaced" : session->nvml->path()) + "\n" + plugin;
           },
           [this] { host_.InventoryChanged(); }) {}
 
@@ -128,15 +133,6 @@ void NvidiaBackend::Discover(const dra::HookCall& call, const dra::DiscoverReque
                              dra::DiscoverSink& sink) {
   const std::optional<std::string> rival =
       options_.allow_device_plugin ? std::nullopt : device_plugin_.Serving();
-  const std::string refusal =
-      rival ? "NVIDIA's device plugin serves this node (it answers at " + *rival +
-                  "), and would give away the same GPUs: take it from this node, for example with "
-                  "the label nvidia.com/gpu.deploy.device-plugin=false, or set allowDevicePlugin"
-            : "";
-  {
-    const std::lock_guard lock(mutex_);
-    if (rival && !published_) throw dra::BackendError(DRA_FAILED_PRECONDITION, refusal);
-  }
   WithLibrary([&](const Session& session) {
     const NodeHardware node = LookAtNode(*session.nvml, [&] { call.Check("discover"); });
     for (const GpuProblem& problem : node.problems) {
@@ -146,19 +142,25 @@ void NvidiaBackend::Discover(const dra::HookCall& call, const dra::DiscoverReque
       sink.SetPartial("");
     }
     for (dra::DeviceReport& device : DevicesOf(node, sysfs_)) {
-      // Claims that have their devices go on; nobody new may have one.
+      // Claims that have their devices go on; nobody new may have one. Also where an instance before this one has
+      // published them already: no slice at all would leave that one's in place.
       if (rival) {
-        device.device["taints"] = dra::Json::array({{{"key", "nvidia.com/device-plugin"},
-                                                     {"value", "serving"},
-                                                     {"effect", "NoSchedule"}}});
+        device.device["taints"] =
+            Json::array({{{"key", "nvidia.com/device-plugin"}, {"effect", "NoSchedule"}}});
       }
       sink.AddDevice(device);
     }
-    if (rival) sink.AddError("device-plugin", DRA_FAILED_PRECONDITION, refusal);
+    if (rival) {
+      sink.AddError(
+          "device-plugin", DRA_FAILED_PRECONDITION,
+          "NVIDIA's device plugin serves this node (it answers at " + options_.kubelet_root +
+              "/device-plugins/" + *rival +
+              "), and gives away the same GPUs: no new claim gets one. Take it from this node, for "
+              "example with the "
+              "label nvidia.com/gpu.deploy.device-plugin=false, or set allowDevicePlugin");
+    }
     session.health->Watch(node);
   });
-  const std::lock_guard lock(mutex_);
-  published_ = true;
 }
 
 void NvidiaBackend::ValidateConfig(const dra::HookCall&, const dra::Json& parameters,
@@ -170,11 +172,14 @@ dra::PrepareReply NvidiaBackend::Prepare(const dra::HookCall& call,
                                          const dra::PrepareRequest& request) {
   return WithLibrary([&](const Session& session) {
     std::vector<PresentDevice> devices;
+    std::vector<bool> is_mig;
     for (const dra::AllocatedDevice& allocated : request.devices) {
       call.Check("prepare");
       devices.push_back(FindDevice(*session.nvml, allocated.identity));
-      CheckConfigOf(allocated, devices.back().mig.has_value());
+      is_mig.push_back(devices.back().mig.has_value());
+      CheckConfigOf(allocated, is_mig.back());
     }
+    CheckConfigsFit(request.devices, is_mig);
     const std::string driver_version = DriverVersion(*session.nvml);
     dra::PrepareReply reply;
     if (options_.cdi_spec.empty()) {

@@ -58,7 +58,6 @@ class NvidiaBackend final : public dra::Backend {
 
   mutable std::mutex mutex_;
   std::shared_ptr<const Session> session_;  // under mutex_
-  bool published_ = false;                  // a Discover has succeeded; under mutex_
   DriverWatch watch_;                       // last: looks at everything above
 };
 

@@ -50,7 +50,7 @@ func (f *Fixture) Leftovers() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, folder := range []string{"claims", "held", "files"} {
+	for _, folder := range []string{"claims", "held", "files", "shared-files"} {
 		root := f.Path(filepath.Join("/var/lib/kubelet/plugins", f.Driver, folder))
 		err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {
