@@ -137,21 +137,36 @@ PointCounts KillRig::CountPoints() {
 }
 
 void KillRig::KillAt(const Point& point) {
+  // What else the process does meanwhile, on a busy machine above all, decides how often it comes to a point.
+  constexpr int kAttempts = 3;
+  const bool certain = !Coalesces(point.label) && !IsOneOfAPair(point.label);
+  for (int attempt = 1; !TryKillAt(point); ++attempt) {
+    if (HasFailure()) return;
+    ++outcomes_["not reached"];
+    if (!certain) return;
+    if (attempt == kAttempts) {
+      ADD_FAILURE() << "the point was not reached in " << kAttempts << " runs";
+      return;
+    }
+  }
+}
+
+bool KillRig::TryKillAt(const Point& point) {
   SetUpWorld();
-  if (HasFatalFailure()) return;
+  if (HasFatalFailure()) return false;
   Act({{"do", "arm"}, {"label", point.label}, {"occurrence", point.occurrence}});
   // One that lives on must not die at the point later.
-  if (!world_.child->WaitForEnd(absl::Seconds(2)) && world_.child->Arm()) {
-    ++outcomes_["not reached"];
-    if (!Coalesces(point.label) && !IsOneOfAPair(point.label))
-      ADD_FAILURE() << "the point was not reached this time";
-  } else {
-    ASSERT_TRUE(world_.child->WaitForEnd(kPatience));
-    EXPECT_TRUE(world_.child->was_killed()) << "it ended by itself";
-    ++outcomes_[Outcome()];
-    ASSERT_TRUE(world_.StartQuietly());
-  }
-  GoOn();
+  const bool reached = world_.child->WaitForEnd(absl::Seconds(2)) || !world_.child->Arm();
+  if (reached) AfterTheKill();
+  if (!HasFatalFailure()) GoOn();
+  return reached;
+}
+
+void KillRig::AfterTheKill() {
+  ASSERT_TRUE(world_.child->WaitForEnd(kPatience));
+  EXPECT_TRUE(world_.child->was_killed()) << "it ended by itself";
+  ++outcomes_[Outcome()];
+  ASSERT_TRUE(world_.StartQuietly());
 }
 
 void KillRig::GoOn() {

@@ -40,6 +40,9 @@ class KillRig : public ::testing::Test {
   PointCounts CountPoints();
   // Plays it, and the process dies at the point.
   void KillAt(const Point& point);
+  // False if it did not come to the point this time.
+  bool TryKillAt(const Point& point);
+  void AfterTheKill();
   // The process has died, or was not to: the next one goes on, and all ends as without a death.
   void GoOn();
 
