@@ -82,8 +82,10 @@ class Pages(helm.ChartTest):
         self.assertTrue(examples)
         for example in examples:
             values = yaml.safe_load(example.read_text())
-            drivers = self.render(values).config["drivers"]
-            self.assertEqual([d["name"] for d in drivers], [d["name"] for d in values["drivers"]], example.name)
+            for kubernetes in helm.KUBERNETES:
+                with self.subTest(example=example.name, kubernetes=kubernetes):
+                    drivers = self.render(values, kubernetes=kubernetes).config["drivers"]
+                    self.assertEqual([d["name"] for d in drivers], [d["name"] for d in values["drivers"]])
 
     def paths(self, values, prefix=""):
         for name, value in values.items():
