@@ -47,14 +47,12 @@ NvidiaBackend::NvidiaBackend(dra::Host host, const dra::Json& config)
     : host_(host),
       options_(ReadOptions(config)),
       files_(options_),
-      sysfs_(options_.HostPath((options_.kernel_root == "/" ? "" : options_.kernel_root) + "/sys")),
-      device_plugin_(options_.HostPath((options_.kubelet_root == "/" ? "" : options_.kubelet_root) +
-                                       "/device-plugins")),
+      sysfs_(options_.HostPath(PathBelow(options_.kernel_root, "/sys"))),
+      device_plugin_(options_.HostPath(PathBelow(options_.kubelet_root, "/device-plugins"))),
       watch_(
           std::chrono::seconds(options_.poll_seconds),
           [this] {
-            const std::string plugin =
-                options_.allow_device_plugin ? "" : device_plugin_.Serving().value_or("");
+            const std::string plugin = Rival().value_or("");
             const auto session = CurrentSession();
             if (!session) return files_.NvmlLibrary().value_or("") + "\n" + plugin;
             return (session->nvml->Replaced() ? "replaced" : session->nvml->path()) + "\n" + plugin;
@@ -64,6 +62,10 @@ NvidiaBackend::NvidiaBackend(dra::Host host, const dra::Json& config)
 std::shared_ptr<const NvidiaBackend::Session> NvidiaBackend::CurrentSession() const {
   const std::lock_guard lock(mutex_);
   return session_;
+}
+
+std::optional<std::string> NvidiaBackend::Rival() const {
+  return options_.allow_device_plugin ? std::nullopt : device_plugin_.Serving();
 }
 
 void NvidiaBackend::Drop(const std::shared_ptr<const Session>& session) {
@@ -131,8 +133,7 @@ auto NvidiaBackend::WithLibrary(Function&& function) {
 
 void NvidiaBackend::Discover(const dra::HookCall& call, const dra::DiscoverRequest&,
                              dra::DiscoverSink& sink) {
-  const std::optional<std::string> rival =
-      options_.allow_device_plugin ? std::nullopt : device_plugin_.Serving();
+  const std::optional<std::string> rival = Rival();
   WithLibrary([&](const Session& session) {
     const NodeHardware node = LookAtNode(*session.nvml, [&] { call.Check("discover"); });
     for (const GpuProblem& problem : node.problems) {
@@ -153,8 +154,8 @@ void NvidiaBackend::Discover(const dra::HookCall& call, const dra::DiscoverReque
     if (rival) {
       sink.AddError(
           "device-plugin", DRA_FAILED_PRECONDITION,
-          "NVIDIA's device plugin serves this node (it answers at " + options_.kubelet_root +
-              "/device-plugins/" + *rival +
+          "NVIDIA's device plugin serves this node (it answers at " +
+              PathBelow(options_.kubelet_root, "/device-plugins/" + *rival) +
               "), and gives away the same GPUs: no new claim gets one. Take it from this node, for "
               "example with the "
               "label nvidia.com/gpu.deploy.device-plugin=false, or set allowDevicePlugin");

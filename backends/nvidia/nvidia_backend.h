@@ -45,6 +45,8 @@ class NvidiaBackend final : public dra::Backend {
   // DRA_FAILED_PRECONDITION with what to do.
   std::shared_ptr<const Session> OpenSession();
   std::shared_ptr<const Session> CurrentSession() const;
+  // The device plugin's socket that keeps new claims away; nullopt also where it is allowed beside this driver.
+  std::optional<std::string> Rival() const;
   // Runs `function` on the open library; an answer that means that the driver has gone or changed closes it.
   template <typename Function>
   auto WithLibrary(Function&& function);

@@ -30,6 +30,10 @@ std::string ReadPath(dra::JsonReader& reader, const std::string& key, const std:
 
 }  // namespace
 
+std::string PathBelow(const std::string& root, const std::string& path) {
+  return root == "/" ? path : root + path;
+}
+
 std::string Options::HostPath(const std::string& path) const {
   if (host_root.empty() || host_root == "/") return path;
   if (path == "/") return host_root;

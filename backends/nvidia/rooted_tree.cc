@@ -12,26 +12,16 @@
 #include <filesystem>
 
 #include "dra/backend/error.h"
+#include "path_parts.h"
 
 namespace nvidia {
 namespace {
 
-constexpr int kMaxLinks = 40;  // as the kernel
 constexpr size_t kMaxText = 1 << 20;
 
 [[noreturn]] void Unavailable(const std::string& what, const std::string& path, int error) {
   throw dra::BackendError(DRA_UNAVAILABLE,
                           "cannot " + what + " " + path + ": " + std::strerror(error));
-}
-
-void PutInFront(std::deque<std::string>& parts, const std::string& path) {
-  std::vector<std::string> more;
-  for (size_t begin = 0; begin < path.size();) {
-    const size_t end = std::min(path.find('/', begin), path.size());
-    if (end > begin) more.push_back(path.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  parts.insert(parts.begin(), more.begin(), more.end());
 }
 
 }  // namespace

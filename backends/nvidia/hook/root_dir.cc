@@ -9,23 +9,17 @@
 #include <optional>
 #include <vector>
 
+#include "../path_parts.h"
 #include "error.h"
 
 namespace nvidia_hook {
+
+using nvidia::kMaxLinks;
+using nvidia::PutInFront;
+
 namespace {
 
-constexpr int kMaxLinks = 40;  // as the kernel
 constexpr int kStep = O_PATH | O_NOFOLLOW | O_CLOEXEC;
-
-void PutInFront(std::deque<std::string>& parts, const std::string& path) {
-  std::vector<std::string> more;
-  for (size_t begin = 0; begin < path.size();) {
-    const size_t end = std::min(path.find('/', begin), path.size());
-    if (end > begin) more.push_back(path.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  parts.insert(parts.begin(), more.begin(), more.end());
-}
 
 struct SplitPath {
   std::string directory, name;

@@ -125,6 +125,15 @@ func (n *NVIDIANode) simulator(arguments ...string) []byte {
 	return output
 }
 
+// CheckOnePod gives a pod a GPU, looks that it sees that one and no other, and ends it.
+func (n *NVIDIANode) CheckOnePod() {
+	n.T.Helper()
+	n.Apply(ClassClaimYAML("claim", nvidiaDriver, "", "") + GlibcPodYAML("claim"))
+	gpu := n.AwaitAllocatedPod("claim", 1)[0]
+	n.CheckUUIDs("claim", "main", text(gpu, "uuid"))
+	n.EndPods()
+}
+
 // Set changes the simulated node while all runs.
 func (n *NVIDIANode) Set(arguments ...string) {
 	n.T.Helper()

@@ -319,10 +319,7 @@ func nvidiaDriverInAContainersRoot(t *testing.T) {
 	n.Start()
 	n.AwaitReady()
 	n.AwaitDevices(4)
-	n.Apply(ClassClaimYAML("claim", nvidiaDriver, "", "") + GlibcPodYAML("claim"))
-	gpu := n.AwaitAllocatedPod("claim", 1)[0]
-	n.CheckUUIDs("claim", "main", text(gpu, "uuid"))
-	n.EndPods()
+	n.CheckOnePod()
 }
 
 func nvidiaMonitorSeesGPUsThatOthersUse(t *testing.T) {
@@ -471,10 +468,7 @@ func nvidiaDriverInstalledLater(t *testing.T) {
 	n.Set("--install")
 	n.AwaitReady()
 	n.AwaitDevices(4)
-	n.Apply(ClassClaimYAML("claim", nvidiaDriver, "", "") + GlibcPodYAML("claim"))
-	gpu := n.AwaitAllocatedPod("claim", 1)[0]
-	n.CheckUUIDs("claim", "main", text(gpu, "uuid"))
-	n.EndPods()
+	n.CheckOnePod()
 }
 
 // Both would give away the same GPUs.
