@@ -46,6 +46,7 @@ struct ControlledHealth {
   std::string message;
   std::string remedy;
   std::string clears_with;
+  dra::FaultSeverity severity = dra::FaultSeverity::kUnset;
 };
 
 // One reading of the control file.

@@ -290,6 +290,7 @@ std::vector<dra::HealthReport> FakeBackend::Health(const dra::HookCall& call) {
       report.message = said.message;
       report.remedy = said.remedy;
       report.clears_with = said.clears_with;
+      report.severity = said.severity;
     }
     return reports;
   });

@@ -26,6 +26,12 @@ dra::HealthReport ReadHealth(JsonReader& reader) {
   health.message = reader.Optional<std::string>("message").value_or("");
   health.remedy = reader.Optional<std::string>("remedy").value_or("");
   health.clears_with = reader.Optional<std::string>("clearsWith").value_or("");
+  health.severity = reader
+                        .OptionalEnum<dra::FaultSeverity>(
+                            "severity", {{"minor", dra::FaultSeverity::kMinor},
+                                         {"major", dra::FaultSeverity::kMajor},
+                                         {"critical", dra::FaultSeverity::kCritical}})
+                        .value_or(dra::FaultSeverity::kUnset);
   return health;
 }
 

@@ -35,10 +35,8 @@ std::optional<Json> Node(const HostFiles& files, const std::string& path,
   struct stat status;
   int error = lstat(here.c_str(), &status) == 0 ? 0 : errno;
   if (error == ENOENT && major) {
-    // Another prepare may be quicker. The mode is set apart from the process's mask.
-    if (mknod(here.c_str(), S_IFCHR | kNodeMode, makedev(*major, minor)) == 0) {
-      chmod(here.c_str(), kNodeMode);
-    }
+    // Another prepare may be quicker. Open to nobody until its mode is set below, apart from the process's mask.
+    (void)mknod(here.c_str(), S_IFCHR, makedev(*major, minor));
     error = lstat(here.c_str(), &status) == 0 ? 0 : errno;
   }
   const bool missing = error == ENOENT || error == ENOTDIR;
@@ -47,7 +45,10 @@ std::optional<Json> Node(const HostFiles& files, const std::string& path,
                        "cannot look at device node " + here + ": " + std::strerror(error));
   }
   const bool is_node = error == 0 && S_ISCHR(status.st_mode);
-  if (is_node && (!major || status.st_rdev == makedev(*major, minor))) {
+  const bool is_right = is_node && (!major || status.st_rdev == makedev(*major, minor));
+  // One that is open to nobody was made just now, or by a process that died before it was done.
+  const bool is_half_made = is_right && major && (status.st_mode & 07777) == 0;
+  if (is_right && (!is_half_made || chmod(here.c_str(), kNodeMode) == 0)) {
     Json node = {{"path", path}, {"permissions", "rw"}};
     if (on_host != path) node["hostPath"] = on_host;
     return node;  // the runtime reads the numbers when the container starts
@@ -91,17 +92,11 @@ void AddMounts(Json& mounts, const std::vector<HostFiles::Mount>& more, const Js
   }
 }
 
-Json Hook(const HostFiles& files, const HostFiles::DriverFiles& driver, const std::string& path) {
+// more: arguments before the links.
+Json Hook(const std::string& path, const Json& more, const std::vector<HostFiles::Link>& links) {
   Json args = Json::array({"dra-nvidia-hook"});
-  if (const auto ldconfig = files.Ldconfig()) {
-    args.push_back("--ldconfig");
-    args.push_back(*ldconfig);
-  }
-  for (const std::string& directory : driver.library_directories) {
-    args.push_back("--library-directory");
-    args.push_back(directory);
-  }
-  for (const HostFiles::Link& link : driver.links) {
+  args.insert(args.end(), more.begin(), more.end());
+  for (const HostFiles::Link& link : links) {
     args.push_back("--link");
     args.push_back(link.path);
     args.push_back(link.target);
@@ -112,31 +107,58 @@ Json Hook(const HostFiles& files, const HostFiles::DriverFiles& driver, const st
           {"timeout", kHookTimeoutSeconds}};
 }
 
+// Of what the loader needs in the container.
+Json LoaderArguments(const HostFiles& files, const HostFiles::DriverFiles& driver) {
+  Json args = Json::array();
+  if (const auto ldconfig = files.Ldconfig()) {
+    args.push_back("--ldconfig");
+    args.push_back(*ldconfig);
+  }
+  for (const std::string& directory : driver.library_directories) {
+    args.push_back("--library-directory");
+    args.push_back(directory);
+  }
+  return args;
+}
+
 }  // namespace
 
-Json DeviceEdits(const HostFiles& files, const PresentDevice& device) {
+Json DeviceEdits(const HostFiles& files, const PresentDevice& device,
+                 const std::string& hook_path) {
   Json nodes = Json::array();
   nodes.push_back(RequiredNode(files, "/dev/nvidia" + std::to_string(device.minor), device.minor));
   if (device.mig) {
     nodes.push_back(CapabilityNode(files, device, std::nullopt));
     nodes.push_back(CapabilityNode(files, device, device.mig->compute_instance));
-  } else {
-    for (const std::string& name : files.DrmNodes(device.pci_bus_id)) {
-      if (auto node = Node(files, "/dev/dri/" + name, std::nullopt, 0))
-        nodes.push_back(*std::move(node));
-    }
+    return {{"deviceNodes", std::move(nodes)}};
   }
-  return {{"deviceNodes", std::move(nodes)}};
+  const std::vector<std::string> drm = files.DrmNodes(device.pci_bus_id);
+  for (const std::string& name : drm) {
+    if (auto node = Node(files, "/dev/dri/" + name, std::nullopt, 0))
+      nodes.push_back(*std::move(node));
+  }
+  Json edits = {{"deviceNodes", std::move(nodes)}};
+  const auto links = files.DrmLinks(device.pci_bus_id, drm);
+  if (!links.empty()) edits["hooks"] = Json::array({Hook(hook_path, Json::array(), links)});
+  return edits;
 }
 
 Json ClaimEdits(const HostFiles& files, const std::string& driver_version,
                 const std::string& hook_path) {
-  const HostFiles::DriverFiles driver = files.FilesOf(driver_version);
+  const auto found = files.FilesOf(driver_version);
+  const HostFiles::DriverFiles& driver = *found;
   Json nodes = Json::array({RequiredNode(files, "/dev/nvidiactl", kControlMinor)});
   const auto add = [&](const std::string& path, std::optional<unsigned> major, unsigned minor) {
     if (auto node = Node(files, path, major, minor)) nodes.push_back(*std::move(node));
   };
   const auto uvm = files.Major("nvidia-uvm");
+  if (!uvm) {
+    // CUDA would fail in the container with a text that says nothing of it.
+    throw BackendError(DRA_UNAVAILABLE,
+                       "the kernel module nvidia-uvm is not loaded (/proc/devices has no "
+                       "nvidia-uvm), and CUDA does not start without it: load it on the node, for "
+                       "example with `nvidia-modprobe -u -c 0`");
+  }
   add("/dev/nvidia-uvm", uvm, kUvmMinor);
   add("/dev/nvidia-uvm-tools", uvm, kUvmToolsMinor);
   // Loaded only where something draws.
@@ -156,7 +178,7 @@ Json ClaimEdits(const HostFiles& files, const std::string& driver_version,
   return {{"env", Json::array({"NVIDIA_VISIBLE_DEVICES=void"})},
           {"deviceNodes", std::move(nodes)},
           {"mounts", std::move(mounts)},
-          {"hooks", Json::array({Hook(files, driver, hook_path)})}};
+          {"hooks", Json::array({Hook(hook_path, LoaderArguments(files, driver), driver.links)})}};
 }
 
 }  // namespace nvidia

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "nvml.h"
+
 namespace nvidia {
 namespace {
 
@@ -52,7 +54,9 @@ const std::map<uint64_t, XidRow>& XidTable() {
         kClearsWithReset}},
       {92, {"ecc-error-rate", "high rate of single-bit ECC errors", kReplace, kClearsWithOperator}},
       {94,
-       {"ecc-contained", "contained ECC error: the applications that it hit were ended", kReset,
+       {"ecc-contained", "contained ECC error: the applications that it hit were ended",
+        "reset the GPU at the next maintenance (nvidia-smi --gpu-reset, while this driver's pod is "
+        "stopped): that repairs the memory",
         kClearsWithReset}},
       {95,
        {"ecc-uncontained", "uncontained ECC error: every application of the GPU is affected",
@@ -80,7 +84,51 @@ int Weight(const FaultClass& fault) {
 
 }  // namespace
 
-bool IsWorse(const FaultClass& a, const FaultClass& b) { return Weight(a) > Weight(b); }
+const std::map<std::string, dra::FaultSeverity>& Severities() {
+  using enum dra::FaultSeverity;
+  static const std::map<std::string, dra::FaultSeverity> kSeverities = {
+      // The page is taken out of use: other applications go on, new ones may start.
+      {"ecc-contained", kMinor},
+      {"ecc-error-rate", kMajor},
+      {"ecc-repair-failed", kMajor},
+      {"ecc-repair-pending", kMajor},
+      {"driver-mismatch", kMajor},
+      // Whom it hit, XIDs 94 and 95 tell.
+      {"ecc-uncorrectable", kMajor},
+      {"ecc-uncontained", kCritical},
+      {"fabric-failed", kMajor},
+      {"fabric-not-ready", kMajor},
+      {"fallen-off-the-bus", kCritical},
+      {"gpu-missing", kCritical},
+      {"gsp-failure", kCritical},
+      {"initialization-failed", kCritical},
+      {"microcontroller-halted", kMajor},
+      {"nvlink-error", kMajor},
+      {"power-missing", kMajor},
+      {"recovery-action", kMajor},
+      {"recovery-bus-reset", kCritical},
+      {"recovery-drain-and-reset", kMajor},
+      {"recovery-drain-p2p", kMajor},
+      {"recovery-gpu-reset", kMajor},
+      {"recovery-imex-domain", kMajor},
+      {"recovery-node-reboot", kCritical},
+      {"recovery-system-reboot", kCritical},
+      {"reset-required", kCritical},
+  };
+  return kSeverities;
+}
+
+dra::FaultSeverity SeverityOf(const FaultClass& fault) {
+  const auto found = Severities().find(fault.name);
+  return found == Severities().end() ? dra::FaultSeverity::kMajor : found->second;
+}
+
+bool AsksForMore(const FaultClass& a, const FaultClass& b) { return Weight(a) > Weight(b); }
+
+bool IsWorse(const FaultClass& a, const FaultClass& b) {
+  const dra::FaultSeverity of_a = SeverityOf(a), of_b = SeverityOf(b);
+  return of_a != of_b ? of_a > of_b : AsksForMore(a, b);
+}
 
 std::optional<FaultClass> FaultOfXid(uint64_t xid, const std::set<int64_t>& ignored) {
   // Faults that applications cause. Source: kubernetes-sigs/dra-driver-nvidia-gpu.
@@ -99,6 +147,59 @@ std::optional<FaultClass> FaultOfXid(uint64_t xid, const std::set<int64_t>& igno
                     "look it up in NVIDIA's document \"XID Errors\" and in the kernel's log; " +
                         std::string(kReset),
                     kClearsWithReset};
+}
+
+std::optional<FaultClass> FaultOfRecoveryAction(unsigned action) {
+  const std::string asks = "the driver asks for recovery of the GPU: ";
+  switch (action) {
+    case nvml::kRecoveryNone:
+      return std::nullopt;
+    case nvml::kRecoveryGpuReset:
+      return FaultClass{"recovery-gpu-reset", asks + "a reset", kReset, ""};
+    case nvml::kRecoveryNodeReboot:
+      return FaultClass{"recovery-node-reboot",
+                        asks + "a reboot of the node, whose system may be inconsistent",
+                        "drain the node and reboot it", ""};
+    case nvml::kRecoveryDrainP2p:
+      return FaultClass{"recovery-drain-p2p", asks + "an end of its peer-to-peer traffic",
+                        "end the pods whose GPUs exchange data with this one, and switch UVM's "
+                        "persistence mode off; the driver then names the next action",
+                        ""};
+    case nvml::kRecoveryDrainAndReset:
+      return FaultClass{"recovery-drain-and-reset",
+                        asks +
+                            "a reset once its work has ended; until then it has less memory or "
+                            "fewer MIG instances",
+                        "let the pods that use it end; then " + std::string(kReset), ""};
+    case nvml::kRecoveryImexDomain:
+      return FaultClass{"recovery-imex-domain", asks + "a recovery of its IMEX domain",
+                        "see NVIDIA's IMEX guide, and the log of nvidia-imex on the domain's nodes",
+                        ""};
+    case nvml::kRecoveryBusReset:
+      return FaultClass{"recovery-bus-reset", asks + "a reset of its PCIe bus",
+                        "drain the node and reboot it", ""};
+    case nvml::kRecoverySystemReboot:
+      return FaultClass{"recovery-system-reboot", asks + "a reboot of the system",
+                        "drain the node and reboot it; where several nodes are one system, all of "
+                        "them",
+                        ""};
+    default:
+      return FaultClass{"recovery-action", asks + "action " + std::to_string(action),
+                        XidTable().at(kXidRecoveryAction).remedy, ""};
+  }
+}
+
+bool IsReset(unsigned recovery_action) {
+  switch (recovery_action) {
+    case nvml::kRecoveryGpuReset:
+    case nvml::kRecoveryNodeReboot:
+    case nvml::kRecoveryDrainAndReset:
+    case nvml::kRecoveryBusReset:
+    case nvml::kRecoverySystemReboot:
+      return true;
+    default:
+      return false;
+  }
 }
 
 FaultClass UncorrectableEcc(const std::string& message) {
@@ -138,6 +239,15 @@ FaultClass FabricNotReady(const std::string& message) {
 FaultClass FabricFailed(const std::string& message) {
   return {"fabric-failed", message,
           "see the log of nvidia-fabricmanager; restart it, and reset the GPUs of the fabric", ""};
+}
+
+// What runs goes on with the library that it has; what starts now gets none that fits the module.
+FaultClass DriverMismatch(const std::string& message) {
+  return {
+      "driver-mismatch", message,
+      "finish the driver's upgrade: load its kernel module anew (while nothing uses the GPUs and "
+      "this driver's pod is stopped), or reboot the node",
+      ""};
 }
 
 }  // namespace nvidia

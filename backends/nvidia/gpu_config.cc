@@ -80,11 +80,14 @@ std::string Read(const Json& parameters, const std::string& path) {
 }
 
 Json Schema(const char* kind) {
-  return {{"type", "object"},
-          {"required", Json::array({"apiVersion", "kind"})},
-          {"additionalProperties", false},
-          {"properties",
-           {{"apiVersion", {{"const", kConfigApiVersion}}}, {"kind", {{"const", kind}}}}}};
+  return {
+      {"type", "object"},
+      {"required", Json::array({"apiVersion", "kind"})},
+      {"additionalProperties", false},
+      {"properties",
+       {{"apiVersion", {{"const", kConfigApiVersion}}},
+        {"kind", {{"const", kind}}},
+        {"sharing", {{"type", "null"}}}}}};  // as Kubernetes has it, null is the same as not there
 }
 
 std::string Where(const dra::DeviceConfig& config) {

@@ -1,7 +1,24 @@
 #include "gpu_state.h"
 
+#include <cstring>
+
+#include "mig_instances.h"
+
 namespace nvidia {
 namespace {
+
+nvml::Return AskRecoveryAction(const NvmlLibrary& nvml, nvml::Device device, unsigned* action) {
+  nvml::FieldValue field = {};
+  field.field_id = nvml::kFieldGpuRecoveryAction;
+  field.nvml_return = nvml::kNotSupported;
+  nvml::Return result = nvml.nvmlDeviceGetFieldValues(device, 1, &field);
+  if (result == nvml::kSuccess) result = field.nvml_return;
+  // A field that this driver does not know yet.
+  if (result == nvml::kInvalidArgument) result = nvml::kNotSupported;
+  // Whatever integer it is, on the machines that the driver runs on these are its low bytes.
+  std::memcpy(action, &field.value, sizeof(*action));
+  return result;
+}
 
 class Look {
  public:
@@ -45,6 +62,15 @@ class Look {
                               "nvmlDeviceGetTotalEccErrors");
     if (errors == Answer::kGiven) state.uncorrected = count;
     return errors != Answer::kFailed;
+  }
+  bool Recovery() {
+    unsigned action = 0;
+    const Answer asked = Had(AskRecoveryAction(nvml_, device_, &action),
+                             "nvmlDeviceGetFieldValues (GPU recovery action)");
+    if (asked != Answer::kGiven) return asked != Answer::kFailed;
+    state.recovery_action = action;
+    if (auto fault = FaultOfRecoveryAction(action)) state.faults.push_back(*std::move(fault));
+    return true;
   }
   void Fabric() {
     nvml::FabricInfoV2 info = {};
@@ -112,10 +138,20 @@ GpuState StateOfFailure(nvml::Return result, const std::string& text) {
 }
 
 GpuState LookAtState(const NvmlLibrary& nvml, nvml::Device device, const std::string& uuid,
-                     bool mig) {
+                     const LookOptions& options) {
   Look look(nvml, device, uuid);
-  if (look.Memory() && look.Repairs() && look.Ecc() && !mig) look.Fabric();
+  if (look.Memory() && look.Repairs() && look.Ecc() && (!options.recovery || look.Recovery()) &&
+      !options.mig) {
+    look.Fabric();
+  }
+  if (!look.state.lost) look.state.mig_layout = MigLayoutOf(nvml, device, uuid);
   return std::move(look.state);
+}
+
+std::optional<unsigned> RecoveryActionOf(const NvmlLibrary& nvml, nvml::Device device) {
+  unsigned action = 0;
+  if (AskRecoveryAction(nvml, device, &action) != nvml::kSuccess) return std::nullopt;
+  return action;
 }
 
 }  // namespace nvidia

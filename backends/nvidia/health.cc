@@ -1,7 +1,5 @@
 #include "health.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -11,7 +9,6 @@
 #include <tuple>
 #include <utility>
 
-#include "dra/backend/sysfs.h"
 #include "health_book.h"
 
 namespace nvidia {
@@ -20,28 +17,20 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr unsigned kWaitMilliseconds = 1000;  // for an event: the longest that a stop waits
-constexpr uint64_t kWantedEvents = nvml::kEventXid | nvml::kEventDoubleBitEcc;
+constexpr uint64_t kFaultEvents = nvml::kEventXid | nvml::kEventDoubleBitEcc;
+// What these tell is polled too: for older drivers, and because events are lost while a set is made anew.
+constexpr uint64_t kHintEvents = nvml::kEventMigConfigChange | nvml::kEventGpuRecoveryAction;
 
 bool IsSame(const std::vector<dra::HealthReport>& a, const std::vector<dra::HealthReport>& b) {
   const auto fields = [](const dra::HealthReport& r) {
-    return std::tie(r.device, r.pool, r.state, r.fault_class, r.message, r.remedy, r.clears_with);
+    return std::tie(r.device, r.pool, r.state, r.fault_class, r.message, r.remedy, r.clears_with,
+                    r.severity);
   };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [&](const auto& x, const auto& y) { return fields(x) == fields(y); });
 }
 
 }  // namespace
-
-std::string DriverEpoch(const std::string& root) {
-  const dra::Sysfs files(root);
-  const auto boot = files.Read("proc/sys/kernel/random/boot_id");
-  if (!boot) return "";
-  // The kernel gives the directory of each load of a module another number.
-  struct stat module = {};
-  const bool loaded = stat(files.Path("sys/module/nvidia").c_str(), &module) == 0;
-  return *boot + "/" + (loaded ? std::to_string(module.st_ino) : "") + "/" +
-         files.Read("sys/module/nvidia/version").value_or("");
-}
 
 class HealthWatch::Impl {
  public:
@@ -191,7 +180,12 @@ class HealthWatch::Impl {
         return "its events cannot be watched: this GPU gives no XID events";
       }
       function = "nvmlDeviceRegisterEvents";
-      result = nvml_->nvmlDeviceRegisterEvents(device, supported & kWantedEvents, set_);
+      result =
+          nvml_->nvmlDeviceRegisterEvents(device, supported & (kFaultEvents | kHintEvents), set_);
+      if (result == nvml::kNotSupported && (supported & kHintEvents) != 0) {
+        // Refused as a whole for one of them; no fault may be missed for a hint.
+        result = nvml_->nvmlDeviceRegisterEvents(device, supported & kFaultEvents, set_);
+      }
     }
     if (result == nvml::kSuccess) return "";
     const std::string text = std::string(function) + ": " + nvml_->Describe(result);
@@ -219,13 +213,17 @@ class HealthWatch::Impl {
     return false;
   }
 
-  void LookNow() {
+  void LookNow(bool layout = false) {
     const std::lock_guard<std::mutex> lock(mutex_);
     look_now_ = true;
+    layout_event_ = layout_event_ || layout;
     wake_.notify_all();
   }
 
   void TakeEvent(const nvml::EventData& data) {
+    if ((data.event_type & kHintEvents) != 0) {
+      return LookNow(data.event_type == nvml::kEventMigConfigChange);
+    }
     std::optional<FaultClass> fault;
     if (data.event_type == nvml::kEventXid) {
       fault = FaultOfXid(data.event_data, options_.ignored_xids);
@@ -234,6 +232,11 @@ class HealthWatch::Impl {
     }
     if (!fault) return;
     const std::optional<std::string> uuid = UuidOf(data.device);
+    if (uuid && data.event_type == nvml::kEventXid && data.event_data == kXidRecoveryAction &&
+        TellsRecoveryAction(*uuid)) {
+      Log(*uuid + ": XID 154: what the driver asks for to recover it has changed");
+      return LookNow();
+    }
     bool taken = true;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -248,6 +251,16 @@ class HealthWatch::Impl {
     }
     Log((uuid ? *uuid : std::string("a GPU that NVML does not name")) + ": " + fault->message +
         (taken ? "" : ", of no device that is served"));
+  }
+
+  // Then the state tells which action it is, and when there is none any more.
+  bool TellsRecoveryAction(const std::string& uuid) {
+    nvml::Device device = nullptr;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      device = book_.HandleOf(uuid);
+    }
+    return device != nullptr && RecoveryActionOf(*nvml_, device).has_value();
   }
 
   // The handle first: a GPU that is lost does not tell its UUID.
@@ -276,6 +289,7 @@ class HealthWatch::Impl {
         {
           const std::lock_guard<std::mutex> lock(mutex_);
           look_now_ = false;
+          layout_due_ = std::exchange(layout_event_, false) || layout_due_;
           questions = book_.ToLookAt();
         }
         for (const HealthBook::Question& question : questions) {
@@ -284,9 +298,20 @@ class HealthWatch::Impl {
         }
         WriteNotes();
         Announce();
+        TellLayout();
       }
-      Wait(stop, options_.poll, [this] { return look_now_ && !book_.library_lost(); });
+      const milliseconds pause = layout_due_ ? options_.layout_pause : options_.poll;
+      Wait(stop, std::min(options_.poll, pause),
+           [this] { return look_now_ && !book_.library_lost(); });
     }
+  }
+
+  // A change of many instances is many events, and some discoveries.
+  void TellLayout() {
+    if (!layout_due_ || Clock::now() < layout_next_) return;
+    layout_due_ = false;
+    layout_next_ = Clock::now() + options_.layout_pause;
+    if (options_.inventory_changed) options_.inventory_changed();
   }
 
   void LookAt(const HealthBook::Question& question) {
@@ -303,7 +328,10 @@ class HealthWatch::Impl {
                                              nvml_->Describe(result));
         }
       }
-      if (device != nullptr) state = LookAtState(*nvml_, device, question.uuid, question.mig);
+      const LookOptions look = {
+          .mig = question.mig,
+          .recovery = !options_.ignored_xids.contains(static_cast<int64_t>(kXidRecoveryAction))};
+      if (device != nullptr) state = LookAtState(*nvml_, device, question.uuid, look);
       const std::lock_guard<std::mutex> lock(mutex_);
       if (device != nullptr && question.handle == nullptr) book_.TakeHandle(question.uuid, device);
       if (state.lost || question.handle == nullptr) {
@@ -311,7 +339,7 @@ class HealthWatch::Impl {
         register_now_ = true;
         wake_.notify_all();
       }
-      book_.TakeState(question.uuid, state, Clock::now());
+      layout_due_ = book_.TakeState(question.uuid, state, Clock::now()) || layout_due_;
     } catch (const NvmlError& error) {
       LoseLibrary(error.what());
     }
@@ -361,13 +389,16 @@ class HealthWatch::Impl {
   std::mutex mutex_;
   std::condition_variable_any wake_;
   HealthBook book_;  // under mutex_, as what follows
-  bool look_now_ = false, register_now_ = false;
+  bool look_now_ = false, register_now_ = false, layout_event_ = false;
   std::vector<dra::HealthReport> announced_;
   // The events' thread's own.
   nvml::EventSet set_ = nullptr;
   size_t watched_ = 0;        // registered with the set
   bool wait_failed_ = false;  // the last one
-  std::string note_failure_;  // the states' thread's own
+  // The states' thread's own.
+  std::string note_failure_;
+  bool layout_due_ = false;  // inventory_changed is to be called
+  Clock::time_point layout_next_;
   // Last: they end before anything they use.
   std::jthread events_, states_;
 };

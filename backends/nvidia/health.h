@@ -31,12 +31,12 @@ struct HealthOptions {
   std::function<std::optional<std::string>(const std::string& identity)> read_note;
   std::function<void(const std::string& identity, const std::string& text)> write_note;
   std::function<void()> changed;  // called when an answer changed, on a thread of the watch
+  // Called when a GPU's MIG mode or instances are no longer those that Watch was told, at once where the driver has an
+  // event for it, else within `poll`; on a thread of the watch, and at most once in `layout_pause`.
+  std::function<void()> inventory_changed;
+  std::chrono::milliseconds layout_pause = std::chrono::seconds(1);
   std::function<void(const std::string&)> log;
 };
-
-// Another text after each boot and each load of the driver's kernel module. "" if that cannot be told.
-// root: below it lie the host's proc and sys, as this process sees them.
-std::string DriverEpoch(const std::string& root);
 
 // Watches one open library: events of all GPUs on one thread, states by polling on another. Health() answers from
 // memory and never blocks on NVML. A GPU whose events cannot be registered is unknown, not healthy; so is every GPU

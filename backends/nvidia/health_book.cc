@@ -4,22 +4,28 @@
 #include <set>
 
 #include "discovery.h"
+#include "mig_instances.h"
 
 namespace nvidia {
 namespace {
 
 using dra::Json;
 
-// All that is wrong, the worst first; what it asks for to end is the worst one's.
+// All that is wrong, the worst first. It ends with what the one that asks for most asks for.
 dra::HealthReport Unhealthy(std::vector<FaultClass> faults) {
   std::stable_sort(faults.begin(), faults.end(), IsWorse);
+  const FaultClass& worst = faults.front();
+  const FaultClass* asking = &worst;
   dra::HealthReport report = {.device = {}, .state = dra::HealthKind::kUnhealthy};
-  report.fault_class = faults.front().name;
-  report.remedy = faults.front().remedy;
-  report.clears_with = faults.front().clears_with;
   for (const FaultClass& fault : faults) {
     report.message += (report.message.empty() ? "" : "; ") + fault.message;
+    if (AsksForMore(fault, *asking)) asking = &fault;
   }
+  report.fault_class = worst.name;
+  report.severity = SeverityOf(worst);
+  report.remedy = worst.remedy;
+  if (asking != &worst) report.remedy += "; then, for " + asking->name + ": " + asking->remedy;
+  report.clears_with = asking->clears_with;
   return report;
 }
 
@@ -28,6 +34,7 @@ dra::HealthReport Unhealthy(std::vector<FaultClass> faults) {
 std::string HealthBook::Note::ToText() const {
   Json json = {{"clearsWith", clears_with}, {"epoch", epoch}};
   if (uncorrected) json["uncorrected"] = *uncorrected;
+  if (recovery_action) json["recoveryAction"] = *recovery_action;
   return json.dump();
 }
 
@@ -43,6 +50,9 @@ std::optional<HealthBook::Note> HealthBook::Note::FromText(const std::string& te
   }
   if (const auto at = json.find("uncorrected"); at != json.end() && at->is_number_unsigned()) {
     note.uncorrected = at->get<uint64_t>();
+  }
+  if (const auto at = json.find("recoveryAction"); at != json.end() && at->is_number_unsigned()) {
+    note.recovery_action = at->get<unsigned>();
   }
   return note;
 }
@@ -79,6 +89,8 @@ void HealthBook::Take(const NodeHardware& node) {
     Card& card = cards_[gpu.uuid];
     card.uuid = gpu.uuid;
     card.mig = gpu.mig_enabled;
+    card.mig_layout = MigLayout(gpu.mig_enabled, gpu.mig_instances);
+    card.other_layout.clear();
     std::vector<Device> devices = DevicesOf(gpu);
     for (Device& device : devices) {
       for (Device& known : card.devices) {
@@ -125,6 +137,12 @@ std::optional<std::string> HealthBook::UuidOf(nvml::Device handle) const {
   return std::nullopt;
 }
 
+nvml::Device HealthBook::HandleOf(const std::string& uuid) const {
+  const auto found = cards_.find(uuid);
+  if (found == cards_.end() || found->second.handle_dead) return nullptr;
+  return found->second.handle;
+}
+
 HealthBook::Card* HealthBook::Find(const std::string& uuid) {
   const auto found = cards_.find(uuid);
   return found == cards_.end() ? nullptr : &found->second;
@@ -158,16 +176,31 @@ bool HealthBook::TakeRegistration(const std::string& uuid, const std::string& re
   return changed;
 }
 
-void HealthBook::TakeState(const std::string& uuid, const GpuState& state, TimePoint now) {
+bool HealthBook::TakeState(const std::string& uuid, const GpuState& state, TimePoint now) {
   Card* const card = Find(uuid);
-  if (card == nullptr) return;
+  if (card == nullptr) return false;
   const std::optional<GpuState> before = std::exchange(card->state, state);
   card->looked = now;
   if (state.lost) {
     card->handle_dead = true;
     card->unwatched = "its events are not watched, since NVML has lost it";
   }
-  if (!before) return;
+  bool other_layout = false;
+  if (state.mig_layout == card->mig_layout) {
+    card->other_layout.clear();
+  } else if (state.mig_layout) {
+    other_layout = std::exchange(card->other_layout, *state.mig_layout) != *state.mig_layout;
+  }
+  for (const FaultClass& fault : state.faults) {
+    const bool stood =
+        before && std::count(before->faults.begin(), before->faults.end(), fault) > 0;
+    if (stood) continue;
+    // Asked for an earlier fault, it says nothing of this one.
+    for (Device& device : card->devices) {
+      if (device.note) device.note->recovery_action.reset();
+    }
+  }
+  if (!before) return other_layout;
   if (before->reset_required && !state.reset_required && !state.lost && state.unknown.empty()) {
     for (Device& device : card->devices) device.reset_seen = true;
   }
@@ -180,11 +213,14 @@ void HealthBook::TakeState(const std::string& uuid, const GpuState& state, TimeP
                          " since the GPU was initialised");
     for (Device& device : card->devices) AddEvent(device, fault, now);
   }
+  return other_layout;
 }
 
 void HealthBook::AddEvent(Device& device, const FaultClass& fault, TimePoint now) {
   device.events[fault.name] = {fault, now + options_.event_shown, false};
   device.reset_seen = false;
+  // Of an earlier fault; what the driver asks for since this one is written down once it is known.
+  if (device.note) device.note->recovery_action.reset();
 }
 
 bool HealthBook::TakeEvent(const nvml::EventData& event, const std::string& uuid,
@@ -243,6 +279,11 @@ bool HealthBook::IsResetSince(const Card& card, const Device& device) const {
   if (!note || note->clears_with != kClearsWithReset) return false;
   if (!options_.epoch.empty() && !note->epoch.empty() && note->epoch != options_.epoch) return true;
   if (device.reset_seen) return true;
+  // The driver asked for a reset while the fault stood, and asks for nothing now: also while this process was stopped.
+  if (note->recovery_action && IsReset(*note->recovery_action) && card.state &&
+      card.state->recovery_action == nvml::kRecoveryNone) {
+    return true;
+  }
   return note->uncorrected && card.state && card.state->uncorrected &&
          *card.state->uncorrected < *note->uncorrected;
 }
@@ -281,8 +322,12 @@ std::map<std::string, std::string> HealthBook::UnwrittenNotes(TimePoint now) {
       if (!faults.empty()) {
         const std::string clears_with = Unhealthy(faults).clears_with;
         if (!clears_with.empty()) {
-          device.note = Note{clears_with, options_.epoch,
-                             card.state ? card.state->uncorrected : std::nullopt};
+          device.note =
+              Note{clears_with, options_.epoch, card.state ? card.state->uncorrected : std::nullopt,
+                   device.note ? device.note->recovery_action : std::nullopt};
+        }
+        if (device.note && card.state && card.state->recovery_action.value_or(0) != 0) {
+          device.note->recovery_action = card.state->recovery_action;
         }
       }
       if (!device.note) continue;

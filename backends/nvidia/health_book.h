@@ -33,13 +33,16 @@ class HealthBook {
   std::vector<Question> ToLookAt() const;
   std::vector<Question> ToRegister() const;  // with a handle, and not watched for events yet
   std::optional<std::string> UuidOf(nvml::Device handle) const;
+  // nullptr: of no GPU that is watched, or to be looked up anew.
+  nvml::Device HandleOf(const std::string& uuid) const;
 
   // text: "" or what cannot be read, which counts as none.
   void TakeNote(const std::string& identity, const std::string& text);
   void TakeHandle(const std::string& uuid, nvml::Device handle);
   // reason: why the events of a GPU, or of all with "", are not watched; "" if they are. True if it is another one.
   bool TakeRegistration(const std::string& uuid, const std::string& reason);
-  void TakeState(const std::string& uuid, const GpuState& state, TimePoint now);
+  // True if the MIG layout is another one than Take was told, and than the last call of this that said so.
+  bool TakeState(const std::string& uuid, const GpuState& state, TimePoint now);
   // Of a GPU as a whole, or of the instance. False if it is of an instance that is not served.
   bool TakeEvent(const nvml::EventData& event, const std::string& uuid, const FaultClass& fault,
                  TimePoint now);
@@ -59,6 +62,7 @@ class HealthBook {
   struct Note {
     std::string clears_with, epoch;
     std::optional<uint64_t> uncorrected;
+    std::optional<unsigned> recovery_action;  // the last one that was no "none"
     std::string ToText() const;
     static std::optional<Note> FromText(const std::string& text);
   };
@@ -79,6 +83,8 @@ class HealthBook {
   struct Card {
     std::string uuid;
     bool mig = false;
+    std::string mig_layout;         // as Take was told
+    std::string other_layout;       // the last one that differed; "" since Take
     nvml::Device handle = nullptr;  // as long as the library is open, it stands for this card
     bool handle_dead = true;        // to be looked up anew
     std::string unwatched = "its events are not watched yet";  // "" = they are

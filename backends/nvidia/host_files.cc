@@ -97,6 +97,23 @@ std::vector<std::string> HostFiles::DrmNodes(const std::string& pci_bus_id) cons
   return nodes;
 }
 
+std::vector<HostFiles::Link> HostFiles::DrmLinks(const std::string& pci_bus_id,
+                                                 const std::vector<std::string>& nodes) const {
+  std::vector<Link> links;
+  if (nodes.empty()) return links;
+  constexpr char kByPath[] = "/dev/dri/by-path";
+  const RootedTree dev(options_.HostPath(DevRoot().empty() ? "/" : DevRoot()));
+  for (const std::string& name : dev.List(kByPath)) {
+    if (name.rfind("pci-" + pci_bus_id + "-", 0) != 0) continue;
+    const std::string path = std::string(kByPath) + "/" + name;
+    const std::string node = dev.ResolveType(path, S_IFCHR).value_or("");
+    for (const std::string& wanted : nodes) {
+      if (node == "/dev/dri/" + wanted) links.push_back({path, "../" + wanted});
+    }
+  }
+  return links;
+}
+
 bool HostFiles::HasDriver(const std::string& name) const {
   const auto devices =
       RootedTree(options_.HostPath(options_.kernel_root)).ReadText("/proc/devices");

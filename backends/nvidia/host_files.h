@@ -1,5 +1,9 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,11 +13,15 @@
 namespace nvidia {
 
 // The driver's files on the host. Every path given out is one of the host, with the driver's root in it and without
-// links, so that it means the same to the container runtime. Any thread; nothing is remembered: a driver can be
-// upgraded underneath. Throws DRA_UNAVAILABLE for what cannot be looked at, which is not the same as absent.
+// links, so that it means the same to the container runtime. Any thread. Of what is found only the driver's files are
+// remembered, and only while all that was looked at for them is as it was: a driver can be upgraded underneath. Throws
+// DRA_UNAVAILABLE for what cannot be looked at, which is not the same as absent.
 class HostFiles {
  public:
-  explicit HostFiles(const Options& options) : options_(options) {}
+  // quiet: files that have changed more recently are looked at each time; see Sightings::Settled.
+  explicit HostFiles(const Options& options,
+                     std::chrono::nanoseconds quiet = std::chrono::seconds(2))
+      : options_(options), quiet_(quiet) {}
 
   // libnvidia-ml.so.1, searched where NVIDIA's own tools search; regular files only, links followed within the driver's
   // root. nullopt if there is none.
@@ -28,7 +36,7 @@ class HostFiles {
     std::string path, target;  // in the container
   };
   struct DriverFiles {
-    std::vector<Mount> libraries;                  // *.so.<version>
+    std::vector<Mount> libraries;                  // *.so.<version>, and few others
     std::vector<Mount> binaries;                   // nvidia-smi, ...
     std::vector<Mount> firmware, sockets, other;   // what is there
     std::vector<Link> links;                       // sonames, and libcuda.so -> libcuda.so.1
@@ -36,7 +44,9 @@ class HostFiles {
   };
   // All files of the driver version that runs; no container path twice. Throws DRA_UNAVAILABLE if its libraries are not
   // there.
-  DriverFiles FilesOf(const std::string& driver_version) const;
+  std::shared_ptr<const DriverFiles> FilesOf(const std::string& driver_version) const;
+  // How often they were searched for so far.
+  int searches() const { return searches_; }
 
   // The host's ldconfig, else the driver root's: the program itself, statically linked, not a distribution's script
   // around it. nullopt if there is none.
@@ -47,6 +57,11 @@ class HostFiles {
 
   // Names below /sys/bus/pci/devices/<address>/drm that have a node: "card0", "renderD128".
   std::vector<std::string> DrmNodes(const std::string& pci_bus_id) const;
+
+  // Links to those nodes by the card's address, as udev makes them: "/dev/dri/by-path/pci-0000:65:00.0-card" to
+  // "../card0".
+  std::vector<Link> DrmLinks(const std::string& pci_bus_id,
+                             const std::vector<std::string>& nodes) const;
 
   // Character device numbers. Major by name from /proc/devices ("nvidia-uvm", "nvidia-caps"); "nvidia" is 195 where
   // that says nothing.
@@ -59,7 +74,16 @@ class HostFiles {
                                           std::optional<unsigned> compute_instance) const;
 
  private:
+  struct Search;
+  std::shared_ptr<const Search> SearchFor(const std::string& driver_version,
+                                          const std::string& firmware_path) const;
+
   const Options options_;
+  const std::chrono::nanoseconds quiet_;
+  mutable std::atomic<int> searches_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const Search>
+      last_;  // under mutex_: the last that succeeded and was settled
 };
 
 }  // namespace nvidia

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <regex>
+#include <set>
 #include <utility>
 
 namespace nvidia {
@@ -73,6 +74,19 @@ class Reader {
 
   // nullopt: an empty slot, gone meanwhile, or divided.
   std::optional<MigInstance> Read(unsigned slot) {
+    nvml::DeviceAttributes attributes = {};
+    std::optional<MigInstance> instance = Place(slot, attributes);
+    if (instance) Describe(attributes, *instance);
+    return instance;
+  }
+  // The same without profile name and capacities.
+  std::optional<MigInstance> Place(unsigned slot) const {
+    nvml::DeviceAttributes attributes = {};
+    return Place(slot, attributes);
+  }
+
+ private:
+  std::optional<MigInstance> Place(unsigned slot, nvml::DeviceAttributes& attributes) const {
     nvml::Device mig = nullptr;
     if (!Got(nvml_.nvmlDeviceGetMigDeviceHandleByIndex(device_, slot, &mig),
              "nvmlDeviceGetMigDeviceHandleByIndex", slot)) {
@@ -80,7 +94,6 @@ class Reader {
     }
     MigInstance instance;
     char uuid[nvml::kUuidBytes] = {};
-    nvml::DeviceAttributes attributes = {};
     nvml::GpuInstance handle = nullptr;
     nvml::GpuInstanceInfo placed = {};
     if (!Got(nvml_.nvmlDeviceGetUUID(mig, uuid, sizeof(uuid)), "nvmlDeviceGetUUID", slot) ||
@@ -108,11 +121,9 @@ class Reader {
     instance.profile_id = placed.profile_id;
     instance.placement_start = placed.placement.start;
     instance.placement_size = placed.placement.size;
-    Describe(attributes, instance);
     return instance;
   }
 
- private:
   std::string Subject(unsigned slot) const { return gpu_ + " MIG slot " + std::to_string(slot); }
   bool Got(nvml::Return result, const char* function, unsigned slot) const {
     if (IsGone(result)) return false;
@@ -203,6 +214,47 @@ std::vector<MigInstance> MigInstancesOf(const NvmlLibrary& nvml, nvml::Device de
     }
   }
   return instances;
+}
+
+std::string MigLayout(bool enabled, const std::vector<MigInstance>& instances) {
+  if (!enabled) return "off";
+  std::set<std::string> lines;
+  for (const MigInstance& instance : instances) {
+    std::string line = instance.uuid;
+    for (const unsigned number :
+         {instance.gpu_instance, instance.compute_instance, instance.profile_id,
+          instance.placement_start, instance.placement_size}) {
+      line += " " + std::to_string(number);
+    }
+    lines.insert(std::move(line));
+  }
+  std::string layout = "on";
+  for (const std::string& line : lines) layout += "\n" + line;
+  return layout;
+}
+
+std::optional<std::string> MigLayoutOf(const NvmlLibrary& nvml, nvml::Device device,
+                                       const std::string& gpu) {
+  try {
+    unsigned current = 0, pending = 0;
+    const nvml::Return mode = nvml.nvmlDeviceGetMigMode(device, &current, &pending);
+    if (IsAbsent(mode)) return MigLayout(false, {});
+    nvml.Check(mode, "nvmlDeviceGetMigMode", gpu);
+    std::vector<MigInstance> instances;
+    if (current == 1) {
+      unsigned slots = 0;
+      nvml.Check(nvml.nvmlDeviceGetMaxMigDeviceCount(device, &slots),
+                 "nvmlDeviceGetMaxMigDeviceCount", gpu);
+      const Reader reader(nvml, device, gpu, std::nullopt);
+      for (unsigned slot = 0; slot < slots; ++slot) {
+        if (auto instance = reader.Place(slot)) instances.push_back(*std::move(instance));
+      }
+    }
+    return MigLayout(current == 1, instances);
+  } catch (const NvmlError& error) {
+    if (IsLibraryLost(error.result())) throw;
+    return std::nullopt;
+  }
 }
 
 }  // namespace nvidia

@@ -3,7 +3,10 @@
 #include <chrono>
 #include <utility>
 
+#include "dra/backend/host_path.h"
+#include "driver_epoch.h"
 #include "edits.h"
+#include "faults.h"
 #include "gpu_config.h"
 
 namespace nvidia {
@@ -47,8 +50,8 @@ NvidiaBackend::NvidiaBackend(dra::Host host, const dra::Json& config)
     : host_(host),
       options_(ReadOptions(config)),
       files_(options_),
-      sysfs_(options_.HostPath(PathBelow(options_.kernel_root, "/sys"))),
-      device_plugin_(options_.HostPath(PathBelow(options_.kubelet_root, "/device-plugins"))),
+      sysfs_(options_.HostPath(dra::PathBelow(options_.kernel_root, "/sys"))),
+      device_plugin_(options_.HostPath(dra::PathBelow(options_.kubelet_root, "/device-plugins"))),
       watch_(
           std::chrono::seconds(options_.poll_seconds),
           [this] {
@@ -94,7 +97,19 @@ std::shared_ptr<const NvidiaBackend::Session> NvidiaBackend::OpenSession() {
                              std::to_string(options_.poll_seconds) + " s");
   }
   auto session = std::make_shared<Session>();
-  session->nvml = NvmlLibrary::Open(files_.Open(*library));
+  try {
+    session->nvml = NvmlLibrary::Open(files_.Open(*library));
+  } catch (const NvmlError& error) {
+    const std::string mismatch =
+        error.result() == nvml::kLibRmVersionMismatch ? error.what() : std::string();
+    bool changed = false;
+    {
+      const std::lock_guard lock(mutex_);
+      changed = std::exchange(mismatch_, mismatch) != mismatch;
+    }
+    if (changed) host_.HealthChanged();
+    throw;
+  }
   const dra::Host host = host_;
   HealthOptions health;
   health.ignored_xids = options_.ignored_xids;
@@ -107,12 +122,24 @@ std::shared_ptr<const NvidiaBackend::Session> NvidiaBackend::OpenSession() {
     host.NotePut(identity, kHealthNote, text);
   };
   health.changed = [host] { host.HealthChanged(); };
+  health.inventory_changed = [host] { host.InventoryChanged(); };
   health.log = [host](const std::string& text) { host.Log(dra::Severity::kWarn, text); };
   session->health = std::make_unique<HealthWatch>(session->nvml, std::move(health));
   std::shared_ptr<const Session> opened = std::move(session);
-  const std::lock_guard lock(mutex_);
-  if (!session_) session_ = opened;  // another hook may have been first
-  return session_;
+  bool again = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (session_) return session_;  // another hook was first
+    session_ = opened;
+    mismatch_.clear();
+    again = std::exchange(opened_, true);
+  }
+  // The host reconciles with each new instance, and only then.
+  if (again) {
+    host_.RequestRestart(
+        "NVIDIA's driver was loaded anew or replaced: claims that are held get its files");
+  }
+  return opened;
 }
 
 template <typename Function>
@@ -142,7 +169,9 @@ void NvidiaBackend::Discover(const dra::HookCall& call, const dra::DiscoverReque
       // It may be any of those that were there before, or all the instances of one.
       sink.SetPartial("");
     }
+    std::vector<std::string> found;
     for (dra::DeviceReport& device : DevicesOf(node, sysfs_)) {
+      found.push_back(device.device["name"].get<std::string>());
       // Claims that have their devices go on; nobody new may have one. Also where an instance before this one has
       // published them already: no slice at all would leave that one's in place.
       if (rival) {
@@ -155,18 +184,33 @@ void NvidiaBackend::Discover(const dra::HookCall& call, const dra::DiscoverReque
       sink.AddError(
           "device-plugin", DRA_FAILED_PRECONDITION,
           "NVIDIA's device plugin serves this node (it answers at " +
-              PathBelow(options_.kubelet_root, "/device-plugins/" + *rival) +
+              dra::PathBelow(options_.kubelet_root, "/device-plugins/" + *rival) +
               "), and gives away the same GPUs: no new claim gets one. Take it from this node, for "
               "example with the "
               "label nvidia.com/gpu.deploy.device-plugin=false, or set allowDevicePlugin");
     }
     session.health->Watch(node);
+    const std::lock_guard lock(mutex_);
+    found_ = std::move(found);
   });
 }
 
 void NvidiaBackend::ValidateConfig(const dra::HookCall&, const dra::Json& parameters,
                                    const std::string&) {
   nvidia::ValidateConfig(parameters);
+}
+
+AllEdits NvidiaBackend::EditsOf(const dra::HookCall& call,
+                                const std::vector<PresentDevice>& devices,
+                                const std::string& driver_version) const {
+  if (!options_.cdi_spec.empty()) return FromToolkitSpec(files_, options_.cdi_spec, devices);
+  const std::string hook_path = host_.SharedFile(call, HookProgram());
+  AllEdits edits;
+  for (const PresentDevice& device : devices) {
+    edits.devices.push_back(DeviceEdits(files_, device, hook_path));
+  }
+  edits.common = ClaimEdits(files_, driver_version, hook_path);
+  return edits;
 }
 
 dra::PrepareReply NvidiaBackend::Prepare(const dra::HookCall& call,
@@ -182,20 +226,13 @@ dra::PrepareReply NvidiaBackend::Prepare(const dra::HookCall& call,
     }
     CheckConfigsFit(request.devices, is_mig);
     const std::string driver_version = DriverVersion(*session.nvml);
+    AllEdits edits = EditsOf(call, devices, driver_version);
     dra::PrepareReply reply;
-    if (options_.cdi_spec.empty()) {
-      for (const PresentDevice& device : devices) {
-        reply.devices.push_back({.edits = DeviceEdits(files_, device)});
-      }
-      reply.claim_edits = ClaimEdits(files_, driver_version, host_.SharedFile(call, HookProgram()));
-    } else {
-      ToolkitEdits edits = FromToolkitSpec(files_, options_.cdi_spec, devices);
-      for (dra::Json& device : edits.devices) reply.devices.push_back({.edits = std::move(device)});
-      reply.claim_edits = std::move(edits.common);
-    }
     for (size_t i = 0; i < devices.size(); ++i) {
-      reply.devices[i].status = StatusOf(devices[i], driver_version);
+      reply.devices.push_back(
+          {.edits = std::move(edits.devices[i]), .status = StatusOf(devices[i], driver_version)});
     }
+    reply.claim_edits = std::move(edits.common);
     return reply;
   });
 }
@@ -203,7 +240,7 @@ dra::PrepareReply NvidiaBackend::Prepare(const dra::HookCall& call,
 // Nothing was set on the card, so there is nothing to undo, and nothing to ask of a driver that may have gone.
 void NvidiaBackend::Unprepare(const dra::HookCall&, const dra::UnprepareRequest&) {}
 
-dra::ReconcileReply NvidiaBackend::ReconcileRecord(const dra::HookCall&,
+dra::ReconcileReply NvidiaBackend::ReconcileRecord(const dra::HookCall& call,
                                                    const dra::ReconcileRequest& request) {
   if (!request.same_boot) return {.verdict = dra::Reconciled::kRedo};
   return WithLibrary([&](const Session& session) -> dra::ReconcileReply {
@@ -212,15 +249,43 @@ dra::ReconcileReply NvidiaBackend::ReconcileRecord(const dra::HookCall&,
         return {.verdict = dra::Reconciled::kLost};
       }
     }
-    // The edits stay what the running containers got, also when another driver version was installed since.
-    return {.verdict = dra::Reconciled::kTrue};
+    // For containers that start from now on: another driver's files may be gone, and after a reload of the driver a
+    // minor may be another card's. Mostly nothing has changed, and the host drops what is equal.
+    try {
+      std::vector<PresentDevice> devices;
+      for (const dra::AllocatedDevice& device : request.devices) {
+        devices.push_back(FindDevice(*session.nvml, device.identity));
+      }
+      AllEdits edits = EditsOf(call, devices, DriverVersion(*session.nvml));
+      return {.verdict = dra::Reconciled::kTrueWithEdits,
+              .device_edits = std::move(edits.devices),
+              .claim_edits = std::move(edits.common)};
+    } catch (const dra::BackendError& error) {
+      const auto* answer = dynamic_cast<const NvmlError*>(&error);
+      if (answer != nullptr && IsLibraryLost(answer->result())) throw;
+      host_.Log(dra::Severity::kWarn, "claim " + request.claim.namespace_name + "/" +
+                                          request.claim.name +
+                                          " keeps the CDI edits that it has: " + error.what());
+      return {.verdict = dra::Reconciled::kTrue};
+    }
   });
 }
 
 std::vector<dra::HealthReport> NvidiaBackend::Health(const dra::HookCall&) {
-  const auto session = CurrentSession();
-  if (!session) return {};  // what is not reported is unknown
-  return session->health->Health();
+  if (const auto session = CurrentSession()) return session->health->Health();
+  std::vector<dra::HealthReport> reports;  // what is not reported is unknown
+  const std::lock_guard lock(mutex_);
+  if (mismatch_.empty()) return reports;
+  const FaultClass fault = DriverMismatch(mismatch_);
+  for (const std::string& device : found_) {
+    dra::HealthReport report = {.device = device, .state = dra::HealthKind::kUnhealthy};
+    report.fault_class = fault.name;
+    report.severity = SeverityOf(fault);
+    report.message = fault.message;
+    report.remedy = fault.remedy;
+    reports.push_back(std::move(report));
+  }
+  return reports;
 }
 
 }  // namespace nvidia

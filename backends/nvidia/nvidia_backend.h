@@ -4,11 +4,13 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "device_plugin.h"
 #include "discovery.h"
 #include "dra/backend/backend.h"
 #include "driver_watch.h"
+#include "edits.h"
 #include "health.h"
 #include "host_files.h"
 #include "options.h"
@@ -16,7 +18,8 @@
 namespace nvidia {
 
 // NVIDIA GPUs and their MIG instances. README.md is the reference. It starts on a node without NVIDIA's driver, keeps
-// looking for it, and takes up another version of it when one is installed underneath.
+// looking for it, and takes up another version of it when one is installed underneath: new claims get its files at
+// once, those that are held with a restart of this instance.
 class NvidiaBackend final : public dra::Backend {
  public:
   static dra::BackendManifest Describe();
@@ -47,6 +50,9 @@ class NvidiaBackend final : public dra::Backend {
   std::shared_ptr<const Session> CurrentSession() const;
   // The device plugin's socket that keeps new claims away; nullopt also where it is allowed beside this driver.
   std::optional<std::string> Rival() const;
+  // What a container of a claim with these devices needs, as of now.
+  AllEdits EditsOf(const dra::HookCall& call, const std::vector<PresentDevice>& devices,
+                   const std::string& driver_version) const;
   // Runs `function` on the open library; an answer that means that the driver has gone or changed closes it.
   template <typename Function>
   auto WithLibrary(Function&& function);
@@ -60,7 +66,11 @@ class NvidiaBackend final : public dra::Backend {
 
   mutable std::mutex mutex_;
   std::shared_ptr<const Session> session_;  // under mutex_
-  DriverWatch watch_;                       // last: looks at everything above
+  bool opened_ = false;                     // under mutex_: there was a session
+  // Under mutex_: what the last discovery found, and why no library that fits the kernel module can be opened.
+  std::vector<std::string> found_;
+  std::string mismatch_;
+  DriverWatch watch_;  // last: looks at everything above
 };
 
 }  // namespace nvidia

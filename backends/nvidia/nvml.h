@@ -228,6 +228,22 @@ struct FabricInfoV3 {
 static_assert(sizeof(FabricInfoV3) == 40);
 inline constexpr unsigned kFabricInfoV3Version = VersionOf<FabricInfoV3>(3);
 
+// What nvmlDeviceGetFieldValues is asked and answers. `field_id` is the caller's, `nvml_return` that of this field alone.
+struct FieldValue {
+  unsigned field_id, scope_id;
+  int64_t timestamp, latency_usec;
+  unsigned value_type;
+  Return nvml_return;
+  uint64_t value;  // the bytes of a union: of an unsigned int the first four
+};
+static_assert(sizeof(FieldValue) == 40);
+inline constexpr unsigned kValueUnsignedInt = 1;  // a value_type
+inline constexpr unsigned kFieldGpuRecoveryAction = 230;
+// What the field answers. The last three are of API 13.
+inline constexpr unsigned kRecoveryNone = 0, kRecoveryGpuReset = 1, kRecoveryNodeReboot = 2,
+                          kRecoveryDrainP2p = 3, kRecoveryDrainAndReset = 4,
+                          kRecoveryImexDomain = 5, kRecoveryBusReset = 6, kRecoverySystemReboot = 7;
+
 inline constexpr uint64_t kEventSingleBitEcc = 0x1, kEventDoubleBitEcc = 0x2, kEventPState = 0x4,
                           kEventXid = 0x8, kEventClock = 0x10, kEventMigConfigChange = 0x100,
                           kEventNonFatalPoison = 0x1000, kEventFatalPoison = 0x2000,
@@ -335,6 +351,8 @@ inline constexpr unsigned kComputeInstanceProfileCount = 0x9;
                     (nvml::Device device, unsigned* pending))                                      \
   DRA_NVML_FUNCTION(nvmlDeviceGetTotalEccErrors, (nvml::Device device, unsigned type,              \
                                                   unsigned counter, unsigned long long* count))    \
+  DRA_NVML_FUNCTION(nvmlDeviceGetFieldValues,                                                      \
+                    (nvml::Device device, int count, nvml::FieldValue* values))                    \
   DRA_NVML_FUNCTION(nvmlDeviceGetEccMode,                                                          \
                     (nvml::Device device, unsigned* current, unsigned* pending))                   \
   DRA_NVML_FUNCTION(nvmlDeviceGetPersistenceMode, (nvml::Device device, unsigned* mode))           \

@@ -8,9 +8,6 @@
 
 namespace nvidia {
 
-// root + path, "//" avoided where root is "/". path: absolute.
-std::string PathBelow(const std::string& root, const std::string& path);
-
 // The backend's part of the driver's configuration. Host paths are absolute paths on the host, without "..";
 // HostPath turns one into what this process opens.
 struct Options {

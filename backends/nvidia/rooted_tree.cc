@@ -26,6 +26,14 @@ constexpr size_t kMaxText = 1 << 20;
 
 }  // namespace
 
+bool RootedTree::Look(const std::string& opened, struct stat* status) const {
+  const bool there = lstat(opened.c_str(), status) == 0;
+  const int error = there ? 0 : errno;
+  if (seen_ != nullptr) seen_->Saw(opened, there ? status : nullptr);
+  errno = error;
+  return there;
+}
+
 std::optional<std::string> RootedTree::Resolve(const std::string& path) const {
   std::deque<std::string> ahead;
   PutInFront(ahead, path);
@@ -48,7 +56,7 @@ std::optional<std::string> RootedTree::Resolve(const std::string& path) const {
     done.push_back(part);
     const std::string here = Open(text());
     struct stat status;
-    if (lstat(here.c_str(), &status) != 0) {
+    if (!Look(here, &status)) {
       if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG) return std::nullopt;
       Unavailable("look at", here, errno);
     }
@@ -67,7 +75,7 @@ std::optional<std::string> RootedTree::Resolve(const std::string& path) const {
 std::optional<std::string> RootedTree::ResolveType(const std::string& path, unsigned type) const {
   std::optional<std::string> resolved = Resolve(path);
   struct stat status;
-  if (!resolved || lstat(Open(*resolved).c_str(), &status) != 0) return std::nullopt;
+  if (!resolved || !Look(Open(*resolved), &status)) return std::nullopt;
   return (status.st_mode & S_IFMT) == type ? resolved : std::nullopt;
 }
 
@@ -75,6 +83,9 @@ std::vector<std::string> RootedTree::List(const std::string& directory) const {
   std::vector<std::string> names;
   const std::optional<std::string> resolved = ResolveType(directory, S_IFDIR);
   if (!resolved) return names;
+  struct stat status;
+  if (seen_ != nullptr && lstat(Open(*resolved).c_str(), &status) == 0)
+    seen_->Listed(Open(*resolved), status);
   std::error_code error;
   std::filesystem::directory_iterator it(Open(*resolved), error), end;
   for (; !error && it != end; it.increment(error)) names.push_back(it->path().filename().string());

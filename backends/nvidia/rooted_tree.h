@@ -1,9 +1,13 @@
 #pragma once
 
+#include <sys/stat.h>
+
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "sightings.h"
 
 namespace nvidia {
 
@@ -11,8 +15,9 @@ namespace nvidia {
 // container's root, or the host's as this process sees it. For looking, not for a fence: the tree is the host's.
 class RootedTree {
  public:
-  // root: as this process opens it.
-  explicit RootedTree(std::string root) : root_(root == "/" ? "" : std::move(root)) {}
+  // root: as this process opens it. seen: gets all that is looked at but contents; outlives this; nullptr: nobody asks.
+  explicit RootedTree(std::string root, Sightings* seen = nullptr)
+      : root_(root == "/" ? "" : std::move(root)), seen_(seen) {}
 
   // The path of the same file without links, "/usr/lib/x.so" for "/lib/x.so"; nullopt if there is none, if links go in
   // circles, or if one leads out of the tree. Throws DRA_UNAVAILABLE if it cannot be looked at.
@@ -28,7 +33,11 @@ class RootedTree {
   std::string Open(const std::string& resolved) const { return root_ + resolved; }
 
  private:
+  // lstat of a resolved path; false with errno if it cannot be had.
+  bool Look(const std::string& opened, struct stat* status) const;
+
   std::string root_;  // "" for "/"
+  Sightings* seen_;
 };
 
 }  // namespace nvidia

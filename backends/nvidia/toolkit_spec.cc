@@ -120,10 +120,10 @@ class ToolkitSpec {
 
 }  // namespace
 
-ToolkitEdits FromToolkitSpec(const HostFiles& files, const std::string& path,
-                             const std::vector<PresentDevice>& devices) {
+AllEdits FromToolkitSpec(const HostFiles& files, const std::string& path,
+                         const std::vector<PresentDevice>& devices) {
   const ToolkitSpec spec(files, path);
-  ToolkitEdits edits;
+  AllEdits edits;
   edits.common = spec.Common();
   for (const PresentDevice& device : devices) {
     edits.devices.push_back(spec.Device(device.mig ? device.mig->uuid : device.uuid));

@@ -46,6 +46,18 @@ class Full final : public Bare {
   std::vector<HealthReport> Health(const HookCall&) override { throw std::string("own"); }
 };
 
+class Sick final : public Bare {
+ public:
+  using Bare::Bare;
+  std::vector<HealthReport> Health(const HookCall&) override {
+    return {{.device = "d0",
+             .state = HealthKind::kUnhealthy,
+             .fault_class = "lost",
+             .severity = FaultSeverity::kCritical},
+            {.device = "d1", .state = HealthKind::kUnhealthy}};
+  }
+};
+
 struct Seen {
   std::vector<std::string> devices;
   std::vector<std::string> errors;
@@ -109,6 +121,30 @@ TEST(Backend, TurnsWhatIsThrownIntoCodeAndText) {
   EXPECT_THAT(h.err.message, HasSubstr("not a std::exception"));
   EXPECT_EQ(full->destroy(made, &h.call, &h.err), DRA_INTERNAL);
   EXPECT_THAT(h.err.message, HasSubstr("destructor threw"));
+}
+
+TEST(Backend, TellsTheSeverityOfAFaultBehindWhatVersion10Has) {
+  static_assert(offsetof(dra_device_health, severity) == 104);
+  static_assert(sizeof(dra_device_health) == 112);
+  Harness h;
+  const dra_backend_api* sick = backend_internal::Table<Sick>();
+  EXPECT_EQ(sick->abi_minor, 1u);
+  EXPECT_EQ(sick->min_host_minor, 0u);
+  dra_backend* made = h.Create(sick);
+  ASSERT_NE(made, nullptr);
+  std::vector<int32_t> severities;
+  dra_health_args args = {};
+  args.struct_size = sizeof(args);
+  dra_health_sink sink = {};
+  sink.struct_size = sizeof(sink);
+  sink.ctx = &severities;
+  sink.emit = [](void* ctx, const dra_device_health* health) {
+    ASSERT_TRUE(DRA_HAS(health, dra_device_health, severity));
+    static_cast<std::vector<int32_t>*>(ctx)->push_back(health->severity);
+  };
+  EXPECT_EQ(sick->health(made, &h.call, &args, &sink, &h.err), DRA_OK);
+  EXPECT_EQ(severities, (std::vector<int32_t>{DRA_SEVERITY_CRITICAL, DRA_SEVERITY_UNSET}));
+  EXPECT_EQ(sick->destroy(made, &h.call, &h.err), DRA_OK);
 }
 
 // INV-11: one thing that cannot be looked at costs itself.

@@ -161,6 +161,39 @@ TEST(PosixFileSystem, DoesNotFollowALinkInTheLastPlaceOfAFileThatIsOurs) {
   }
 }
 
+TEST(PosixFileSystem, TellsWhetherAFileOfOursIsWhatItShouldBe) {
+  testing::TempDirectory directory;
+  PosixFileSystem fs;
+  const std::string large(200000, 'x');  // more than one piece
+  ASSERT_TRUE(fs.CreateFile(directory.Path("file"), large, 0755, false).ok());
+  ASSERT_TRUE(fs.CreateFile(directory.Path("empty"), "", 0600, false).ok());
+  ASSERT_TRUE(fs.MakeDirectory(directory.Path("directory"), 0755).ok());
+  ASSERT_EQ(::symlink(directory.Path("file").c_str(), directory.Path("link").c_str()), 0);
+  FaultyFileSystem faulty(&fs);
+  for (FileSystem* each : {static_cast<FileSystem*>(&fs), static_cast<FileSystem*>(&faulty)}) {
+    const auto is = [&](const char* name, const std::string& contents, uint32_t mode) {
+      const absl::StatusOr<bool> answer = each->OwnFileIs(directory.Path(name), contents, mode);
+      EXPECT_TRUE(answer.ok()) << answer.status();
+      return answer.value_or(false);
+    };
+    EXPECT_TRUE(is("file", large, 0755));
+    EXPECT_TRUE(is("empty", "", 0600));
+    EXPECT_FALSE(is("file", large, 0711));
+    EXPECT_FALSE(is("file", large.substr(1), 0755));
+    EXPECT_FALSE(is("file", large + "x", 0755));
+    EXPECT_FALSE(is("file", large.substr(1) + "y", 0755));
+    EXPECT_FALSE(is("absent", large, 0755));
+    EXPECT_FALSE(is("link", large, 0755));
+    EXPECT_FALSE(is("directory", "", 0755));
+    if (::geteuid() == 0) {
+      ASSERT_EQ(::chown(directory.Path("empty").c_str(), 1, 1), 0);
+      EXPECT_FALSE(is("empty", "", 0600));
+      ASSERT_EQ(::chown(directory.Path("empty").c_str(), 0, 0), 0);
+    }
+  }
+  EXPECT_FALSE(fs.OwnFileIs(directory.Path("file/below"), "", 0755).ok());
+}
+
 TEST(PosixFileSystem, APathBelowAFileIsAnErrorNotAnAbsence) {
   PosixFileSystem fs;
   const testing::TempDirectory directory;

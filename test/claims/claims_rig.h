@@ -78,7 +78,12 @@ class FakeCatalog final : public DeviceCatalog {
            Json published = Json::object()) {
     const absl::MutexLock lock(&mutex_);
     published["name"] = device;
-    devices_[device] = {absl::StrCat("serial-", device), std::move(keys), std::move(published)};
+    devices_[device] = {absl::StrCat("serial-", device), std::move(keys), std::move(published), ""};
+  }
+  // "" makes it well again.
+  void SetHiddenFault(const std::string& device, const std::string& text) {
+    const absl::MutexLock lock(&mutex_);
+    devices_[device].hidden_fault = text;
   }
   void Erase(const std::string& device) {
     const absl::MutexLock lock(&mutex_);

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "test/claims/claims_rig.h"
 
 namespace dra::claims {
@@ -165,6 +167,73 @@ TEST(Prp05, AdminAccessNeitherBlocksNorIsBlocked) {
   ASSERT_EQ(rig.backend_.LastUnprepare().others.size(), 1u);
   EXPECT_EQ(rig.Phase("U1"), "prepared");
   EXPECT_TRUE(rig.cdi_.Has("U1"));
+}
+
+constexpr char kHiddenFault[] = "device n1/d0 is unhealthy (ecc), reset it, or delete the pod";
+
+// The scheduler cannot be told that d0 is sick: only the prepare can keep new work from it.
+TEST(Hlt05, NewWorkDoesNotGetADeviceWhoseFaultTheSchedulerCouldNotKnow) {
+  ClaimsRig rig;
+  rig.catalog_.SetHiddenFault("d0", kHiddenFault);
+  rig.Allocate("U1", {Result("d1"), Result("d0", "r1")});
+  rig.Allocate("U2", {Result("d2")});
+  const absl::Status refused =
+      rig.Prepare("U1", Call::WithTimeout(absl::Milliseconds(100))).status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_THAT(Text(refused), HasSubstr(kHiddenFault));
+  EXPECT_TRUE(rig.Prepare("U2").ok());
+  EXPECT_EQ(rig.backend_.Order(), "prepare U2");
+  EXPECT_FALSE(rig.HasRecord("U1"));
+  EXPECT_TRUE(rig.Unprepare("U1").ok());
+}
+
+TEST(Hlt05, APrepareGoesOnWhenTheDeviceIsWellAgainAndAsksNothingMeanwhile) {
+  ClaimsRig rig;
+  rig.catalog_.SetHiddenFault("d0", kHiddenFault);
+  rig.Allocate("U1", {Result("d0")});
+  PrepareAnswer prepare = rig.StartPrepare(Identity("U1"));
+  EXPECT_FALSE(prepare.Wait(absl::Seconds(1)));  // two looks at the device
+  EXPECT_EQ(rig.claims_.gets(), 1);
+  rig.catalog_.SetHiddenFault("d0", "");
+  EXPECT_TRUE(prepare.Get().ok()) << prepare.Get().status();
+  EXPECT_EQ(rig.claims_.gets(), 2);
+}
+
+TEST(Hlt05, AClaimThatHasTheSickDeviceIsPreparedAgain) {
+  ClaimsRig rig;
+  rig.Allocate("U1", {Result("d0")});
+  const auto first = rig.Prepare("U1");
+  ASSERT_TRUE(first.ok());
+  rig.catalog_.SetHiddenFault("d0", kHiddenFault);
+  EXPECT_TRUE(rig.Prepare("U1").ok());
+  rig.Boot();
+  EXPECT_TRUE(rig.Prepare("U1").ok());
+  // Its pod starts again on this node.
+  rig.Reboot();
+  EXPECT_TRUE(rig.Prepare("U1").ok());
+  // Another allocation of the claim is new work.
+  rig.Allocate("U1", {Result("d0"), Result("d1", "r1")});
+  EXPECT_THAT(Text(rig.Prepare("U1", Call::WithTimeout(absl::Milliseconds(100))).status()),
+              HasSubstr(kHiddenFault));
+  EXPECT_TRUE(rig.Unprepare("U1").ok());
+  EXPECT_THAT(rig.Leftovers(), IsEmpty());
+}
+
+TEST(Hlt05, AClaimWithADamagedRecordIsPreparedAgainOnASickDevice) {
+  ClaimsRig rig;
+  rig.Allocate("U1", {Result("d0")});
+  ASSERT_TRUE(rig.Prepare("U1").ok());
+  rig.catalog_.SetHiddenFault("d0", kHiddenFault);
+  std::ofstream(rig.RecordPath("U1")) << "{";
+  rig.Boot();
+  EXPECT_TRUE(rig.Prepare("U1").ok());
+}
+
+TEST(Hlt05, AdminAccessReachesASickDevice) {
+  ClaimsRig rig;
+  rig.catalog_.SetHiddenFault("d0", kHiddenFault);
+  rig.Allocate("U1", {Result("d0", "r0", {{"adminAccess", true}})});
+  EXPECT_TRUE(rig.Prepare("U1").ok());
 }
 
 TEST(Prp07, ACdiFileThatCannotBeWrittenUndoesThePrepare) {

@@ -30,9 +30,18 @@ absl::Status MemoryHost::SaveUndo(absl::string_view claim_uid, absl::string_view
   return absl::OkStatus();
 }
 
-absl::Status MemoryHost::UpdateDevice(absl::string_view, absl::string_view, absl::string_view,
-                                      absl::string_view, const Json&) {
+absl::Status MemoryHost::UpdateDevice(absl::string_view claim_uid, absl::string_view,
+                                      absl::string_view device, absl::string_view,
+                                      const Json& status) {
+  absl::MutexLock lock(&mutex_);
+  statuses_[{std::string(claim_uid), std::string(device)}] = status;
   return absl::OkStatus();
+}
+
+Json MemoryHost::DeviceStatus(absl::string_view claim_uid, absl::string_view device) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = statuses_.find({std::string(claim_uid), std::string(device)});
+  return found == statuses_.end() ? Json() : found->second;
 }
 
 absl::StatusOr<std::string> MemoryHost::NoteGet(absl::string_view identity, absl::string_view key) {
@@ -87,6 +96,7 @@ std::string MemoryHost::Undo(absl::string_view claim_uid) const {
 void MemoryHost::ForgetClaim(absl::string_view claim_uid) {
   absl::MutexLock lock(&mutex_);
   undo_.erase(std::string(claim_uid));
+  std::erase_if(statuses_, [&](const auto& told) { return told.first.first == claim_uid; });
 }
 
 std::string MemoryHost::Note(absl::string_view identity, absl::string_view key) const {

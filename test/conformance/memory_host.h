@@ -46,6 +46,8 @@ class MemoryHost final : public loader::HostServices {
   // What the last SaveUndo of the claim stored; "" if none.
   std::string Undo(absl::string_view claim_uid) const;
   void ForgetClaim(absl::string_view claim_uid);
+  // What UpdateDevice was told last of a claim's device; null if nothing.
+  Json DeviceStatus(absl::string_view claim_uid, absl::string_view device) const;
   std::string Note(absl::string_view identity, absl::string_view key) const;
   std::vector<std::string> Logs() const;
   int inventory_changes() const;
@@ -62,6 +64,7 @@ class MemoryHost final : public loader::HostServices {
   mutable absl::Mutex mutex_;
   std::map<std::string, std::string> undo_ ABSL_GUARDED_BY(mutex_);
   std::map<std::pair<std::string, std::string>, std::string> notes_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<std::string, std::string>, Json> statuses_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> logs_ ABSL_GUARDED_BY(mutex_);
   int inventory_changes_ ABSL_GUARDED_BY(mutex_) = 0;
   int health_changes_ ABSL_GUARDED_BY(mutex_) = 0;

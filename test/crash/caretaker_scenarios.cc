@@ -122,7 +122,8 @@ class OrphanRelease final : public Scenario {
   }
   void Repeat(World& world) override {
     EXPECT_TRUE(world.node.WaitUntilGone(world.a)) << world.node.LogTail();
-    const testing::KubeletClaim next = world.node.MakeClaim("next", {"gpu-0", "gpu-1"}, true);
+    const testing::KubeletClaim next =
+        world.node.MakeClaim("next", world.node.Devices({0, 1}), true);
     PrepareAgain(world, "next", next);
     EXPECT_TRUE(world.node.Unprepare(next).ok());
     world.node.DeleteClaim(next);

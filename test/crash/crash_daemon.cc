@@ -24,6 +24,7 @@
 #include "test/crash/killing_api_client.h"
 #include "test/crash/killing_file_system.h"
 #include "test/crash/killing_locks.h"
+#include "test/crash/killing_nodes.h"
 
 namespace {
 
@@ -75,6 +76,13 @@ void Arm(const dra::Json& command, dra::crash::KillPoints* points) {
   points->ArmToKill(dra::StringOr(command, "label"), command.value("occurrence", 0));
 }
 
+// One line into the hook log.
+void NoteHook(const dra::Json& line) {
+  if (g_settings == nullptr) return;
+  std::ofstream log(dra::StringOr(*g_settings, "hookLog"), std::ios::app);
+  log << dra::DumpJson(line) + "\n" << std::flush;
+}
+
 int Run(const dra::Json& settings) {
   dra::crash::KillPoints points;
   g_points = &points;
@@ -84,6 +92,7 @@ int Run(const dra::Json& settings) {
   dra::crash::KillingFileSystem fs(&points, dra::StringOr(settings, "root"),
                                    dra::StringOr(settings, "bootID"));
   dra::crash::SetLockPoints(&points, dra::StringOr(settings, "root"));
+  dra::crash::SetNodePoints(&points);
   AheadClock clock(absl::Seconds(settings.value("clockAheadSeconds", 0)));
   const dra::Logger logger = dra::Logger::ToStderr(dra::LogLevel::kInfo, dra::LogFormat::kText);
   auto daemon = dra::driver::Daemon::Create(ConfigOf(settings), &fs, &clock, logger);
@@ -109,6 +118,7 @@ int Run(const dra::Json& settings) {
   (*daemon)->Stop();
   daemon->reset();
   dra::crash::SetLockPoints(nullptr, "");
+  dra::crash::SetNodePoints(nullptr);
   g_points = nullptr;
   return 0;
 }
@@ -141,13 +151,27 @@ extern "C" __attribute__((visibility("default"))) void dra_crash_kill_point(cons
   if (g_points != nullptr) g_points->Reach(label);
 }
 
-// One line into the hook log.
 extern "C" __attribute__((visibility("default"))) void dra_crash_note(const char* event,
                                                                       const char* claim,
                                                                       const char* undo) {
-  if (g_settings == nullptr) return;
-  std::ofstream log(dra::StringOr(*g_settings, "hookLog"), std::ios::app);
-  log << dra::DumpJson({{"event", event}, {"claim", claim}, {"undo", undo}}) + "\n" << std::flush;
+  NoteHook({{"event", event}, {"claim", claim}, {"undo", undo}});
+}
+
+// The same for a backend that keeps no hook log. devices: what the hook got.
+extern "C" __attribute__((visibility("default"))) void dra_crash_note_begin(const char* hook,
+                                                                            const char* claim,
+                                                                            const char* devices) {
+  dra::Json identities = dra::Json::array();
+  for (const dra::Json& device : dra::ParseJson(devices, "devices").value_or(dra::Json::array())) {
+    identities.push_back(dra::StringOr(device, "identity"));
+  }
+  NoteHook(
+      {{"event", "begin"}, {"hook", hook}, {"claim", claim}, {"devices", std::move(identities)}});
+}
+extern "C" __attribute__((visibility("default"))) void dra_crash_note_end(const char* hook,
+                                                                          const char* claim,
+                                                                          int32_t code) {
+  NoteHook({{"event", "end"}, {"hook", hook}, {"claim", claim}, {"code", code}});
 }
 
 // What reconcile_record is to answer for the claim: "edits", "redo" or "lost"; "": what the backend says.

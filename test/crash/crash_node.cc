@@ -28,6 +28,31 @@ absl::Status ErrorOf(const testing::KubeletReply& reply, const std::string& uid)
   return absl::OkStatus();
 }
 
+Hardware FakeCards(bool keeps_undo, const std::string& state_directory) {
+  return {.library = DRA_KILLING_BACKEND,
+          .config = {{"numDevices", kDevices},
+                     {"nodeName", kNode},
+                     {"deviceNodes", true},
+                     {"deviceStatus", true},
+                     {"pollMilliseconds", 20},
+                     {"manifest", {{"parallel", true}, {"keepsUndo", keeps_undo}}},
+                     {"stateDirectory", state_directory}},
+          .devices = {"gpu-0", "gpu-1", "gpu-2", "gpu-3"},
+          .parameters = {
+              {"apiVersion", "gpu.resource.example.com/v1alpha1"},
+              {"kind", "GpuConfig"},
+              {"sharing",
+               {{"strategy", "TimeSlicing"}, {"timeSlicingConfig", {{"interval", "Long"}}}}}}};
+}
+
+// A name that begins with a digit, as that of a device may with the claim's UID, needs another version of CDI.
+std::string WithoutUid(const std::string& cdi, const std::string& uid) {
+  auto spec = ParseJsonObject(absl::StrReplaceAll(cdi, {{uid, "<uid>"}}), "CDI file");
+  if (!spec.ok()) return spec.status().ToString();
+  spec->erase("cdiVersion");
+  return DumpJson(*spec);
+}
+
 std::string DevicesText(const std::vector<testing::KubeletDevice>& devices) {
   std::string text;
   for (const testing::KubeletDevice& device : devices) {
@@ -48,7 +73,16 @@ bool WaitFor(const std::function<bool()>& condition, absl::Duration patience) {
   return true;
 }
 
-CrashNode::CrashNode(bool keeps_undo) : keeps_undo_(keeps_undo) {
+CrashNode::CrashNode(bool keeps_undo)
+    : keeps_undo_(keeps_undo), hardware_(FakeCards(keeps_undo, directory_.Path("state"))) {
+  Begin();
+}
+
+CrashNode::CrashNode(Hardware hardware) : keeps_undo_(false), hardware_(std::move(hardware)) {
+  Begin();
+}
+
+void CrashNode::Begin() {
   std::signal(SIGPIPE, SIG_IGN);
   for (const char* name : {"cdi", "state", "kubelet"})
     EXPECT_TRUE(MakeDirectories(fs_, directory_.Path(name), 0755).ok());
@@ -81,17 +115,10 @@ std::unique_ptr<Child> CrashNode::StartChild(const StartOptions& options) {
                    {"kubeconfig", directory_.Path("kubeconfig")},
                    {"statusSocket", directory_.Path(absl::StrCat("s", children_ % 8, ".sock"))},
                    {"driver", kDriver},
-                   {"backend", DRA_KILLING_BACKEND},
+                   {"backend", hardware_.library},
                    {"bootID", options.boot_id},
                    {"clockAheadSeconds", options.clock_ahead_seconds},
-                   {"backendConfig",
-                    {{"numDevices", kDevices},
-                     {"nodeName", kNode},
-                     {"deviceNodes", true},
-                     {"deviceStatus", true},
-                     {"pollMilliseconds", 20},
-                     {"manifest", {{"parallel", true}, {"keepsUndo", keeps_undo_}}},
-                     {"stateDirectory", directory_.Path("state")}}}};
+                   {"backendConfig", hardware_.config}};
   settings["hookLog"] = directory_.Path("state/hooks.jsonl");
   settings["verdicts"] = options.verdicts;
   settings["looksForOrphans"] = options.looks_for_orphans;
@@ -134,18 +161,17 @@ Json CrashNode::AllocationOf(const std::vector<std::string>& devices, bool confi
   }
   Json configs = Json::array();
   if (config) {
-    configs.push_back(
-        {{"source", "FromClaim"},
-         {"requests", Json::array()},
-         {"opaque",
-          {{"driver", kDriver},
-           {"parameters",
-            {{"apiVersion", "gpu.resource.example.com/v1alpha1"},
-             {"kind", "GpuConfig"},
-             {"sharing",
-              {{"strategy", "TimeSlicing"}, {"timeSlicingConfig", {{"interval", "Long"}}}}}}}}}});
+    configs.push_back({{"source", "FromClaim"},
+                       {"requests", Json::array()},
+                       {"opaque", {{"driver", kDriver}, {"parameters", hardware_.parameters}}}});
   }
   return {{"devices", {{"results", std::move(results)}, {"config", std::move(configs)}}}};
+}
+
+std::vector<std::string> CrashNode::Devices(const std::vector<size_t>& places) const {
+  std::vector<std::string> names;
+  for (const size_t place : places) names.push_back(hardware_.devices.at(place));
+  return names;
 }
 
 testing::KubeletClaim CrashNode::MakeClaim(const std::string& name,
@@ -205,8 +231,7 @@ absl::Status CrashNode::Prepare(const testing::KubeletClaim& claim, ClaimAnswer*
       if (devices == reply.devices.end()) return absl::InternalError("no devices in the answer");
       answer->devices = absl::StrReplaceAll(DevicesText(devices->second), {{claim.uid, "<uid>"}});
       const auto cdi = fs_.ReadFile(CdiPath(claim));
-      answer->cdi =
-          absl::StrReplaceAll(cdi.ok() ? *cdi : cdi.status().ToString(), {{claim.uid, "<uid>"}});
+      answer->cdi = cdi.ok() ? WithoutUid(*cdi, claim.uid) : cdi.status().ToString();
       return status;
     }
     if (absl::Now() >= limit) return status;

@@ -32,6 +32,14 @@ struct ClaimAnswer {
   friend bool operator==(const ClaimAnswer&, const ClaimAnswer&) = default;
 };
 
+// What the node's driver drives.
+struct Hardware {
+  std::string library;               // the backend, behind kill points
+  Json config;                       // the backend's part of the configuration
+  std::vector<std::string> devices;  // kDevices names, as they are published
+  Json parameters;                   // the configuration of a claim that has one
+};
+
 struct StartOptions {
   std::string pod_uid;
   std::string boot_id = "11111111-0000-4000-8000-000000000001";
@@ -42,12 +50,13 @@ struct StartOptions {
   bool looks_for_orphans = false;  // all the time, with next to no grace
 };
 
-// A node whose daemon is another process: doubles of the API server and of the kubelet, real sockets and files, the
-// fake backend behind kill points. One thread at a time.
+// A node whose daemon is another process: doubles of the API server and of the kubelet, real sockets and files, a
+// backend behind kill points. One thread at a time; claims of another thread may be prepared meanwhile.
 class CrashNode {
  public:
-  // `keeps_undo`: whether the fake backend saves undo data.
+  // With the fake backend. `keeps_undo`: whether it saves undo data.
   explicit CrashNode(bool keeps_undo);
+  explicit CrashNode(Hardware hardware);
   ~CrashNode();
 
   std::unique_ptr<Child> StartChild(const StartOptions& options = {});
@@ -56,7 +65,9 @@ class CrashNode {
   // What a failed wait leaves: the conditions, the endpoints, the slices.
   std::string Describe(Child* child) const;
 
-  // An allocated claim; with `config` a GpuConfig that changes the cards is its own.
+  // Names of devices by their places.
+  std::vector<std::string> Devices(const std::vector<size_t>& places) const;
+  // An allocated claim; with `config` the hardware's parameters are its own: those of the fake backend change the cards.
   testing::KubeletClaim MakeClaim(const std::string& name, const std::vector<std::string>& devices,
                                   bool config);
   // The claim gets other devices, as after a deallocation.
@@ -100,12 +111,14 @@ class CrashNode {
   const testing::TempDirectory& directory() const { return directory_; }
 
  private:
+  void Begin();
   void Note(const char* event, const testing::KubeletClaim& claim);
   Json AllocationOf(const std::vector<std::string>& devices, bool config) const;
   void Collect(const std::string& path, std::vector<std::string>* files) const;
 
   const bool keeps_undo_;
   testing::TempDirectory directory_;
+  const Hardware hardware_;
   mutable PosixFileSystem fs_;
   std::unique_ptr<testing::FakeApiServer> api_;
   std::unique_ptr<testing::FakeKubelet> kubelet_;

@@ -1,5 +1,7 @@
 #include "test/crash/kill_rig.h"
 
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -13,8 +15,10 @@ constexpr absl::Duration kSweepPatience = absl::Seconds(2);
 }  // namespace
 
 bool Coalesces(const std::string& label) {
-  // An event or a status is sent beside the operation, and with others; a watch is opened again when it ends.
-  return absl::StartsWith(label, "hook discover ") || absl::StartsWith(label, "api watch ") ||
+  // An event, a status or a hint is sent beside the operation, and with others; a watch is opened again when it ends.
+  return absl::StartsWith(label, "host health_changed ") ||
+         absl::StartsWith(label, "host inventory_changed ") ||
+         absl::StartsWith(label, "hook discover ") || absl::StartsWith(label, "api watch ") ||
          absl::StartsWith(label, "api list ") || absl::StartsWith(label, "api apply ") ||
          absl::StartsWith(label, "api get nodes ") || absl::StrContains(label, " events ");
 }
@@ -30,10 +34,16 @@ KillRig::KillRig(const NamedScenario& scenario, bool undo)
       world_(undo),
       name_(absl::StrCat(named_.name, undo ? "/undo" : "/no-undo")) {}
 
+KillRig::KillRig(NamedScenario scenario, Hardware hardware)
+    : named_(std::move(scenario)),
+      scenario_(named_.make()),
+      world_(std::move(hardware)),
+      name_(named_.name) {}
+
 void KillRig::SetUpWorld() {
   world_.answers.clear();
-  world_.a = world_.node.MakeClaim("a", {"gpu-0", "gpu-1"}, true);
-  world_.b = world_.node.MakeClaim("b", {"gpu-2"}, false);
+  world_.a = world_.node.MakeClaim("a", world_.node.Devices({0, 1}), true);
+  world_.b = world_.node.MakeClaim("b", world_.node.Devices({2}), false);
   scenario_->SetUp(world_);
 }
 
@@ -75,8 +85,7 @@ void KillRig::Finish() {
   EXPECT_TRUE(node.Unprepare(world_.b).ok());
   node.DeleteClaim(world_.a);
   node.DeleteClaim(world_.b);
-  const testing::KubeletClaim other =
-      node.MakeClaim("other", {"gpu-0", "gpu-1", "gpu-2", "gpu-3"}, false);
+  const testing::KubeletClaim other = node.MakeClaim("other", node.Devices({0, 1, 2, 3}), false);
   const absl::Status taken = node.Prepare(other);
   EXPECT_TRUE(taken.ok()) << "a device is lost: " << taken;
   EXPECT_TRUE(node.Unprepare(other).ok());

@@ -27,7 +27,9 @@ bool IsOneOfAPair(const std::string& label);
 // Plays one scenario again and again on one node. The functions fail the running test.
 class KillRig : public ::testing::Test {
  protected:
+  // With the fake backend.
   KillRig(const NamedScenario& scenario, bool undo);
+  KillRig(NamedScenario scenario, Hardware hardware);
 
   void SetUpWorld();
   // The act, up to its end or the death of the process. arm: a command of crash_daemon; null: none.
@@ -46,7 +48,7 @@ class KillRig : public ::testing::Test {
   // The process has died, or was not to: the next one goes on, and all ends as without a death.
   void GoOn();
 
-  const NamedScenario& named_;
+  const NamedScenario named_;
   const std::unique_ptr<Scenario> scenario_;
   World world_;
   const std::string name_;

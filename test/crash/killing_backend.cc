@@ -1,6 +1,7 @@
-// A backend that is the fake backend with a kill point before and after every hook and every host function, that tells
-// what undo data it saves, and answers reconcile_record as it is told. All that are functions of the program that loads
-// it (crash_daemon); in any other program it does nothing of its own.
+// A backend that is another one (DRA_REAL_BACKEND) with a kill point before and after every hook and every host function,
+// that tells what undo data it saves, and answers reconcile_record as it is told. All that are functions of the program
+// that loads it (crash_daemon); in any other program it does nothing of its own. The fake backend keeps the log of its
+// hooks itself; for another one (DRA_REAL_IS_FAKE 0) this one keeps it.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -24,6 +25,23 @@ void Note(const char* event, const std::string& claim, dra_str undo) {
   static const auto note = reinterpret_cast<void (*)(const char*, const char*, const char*)>(
       ::dlsym(RTLD_DEFAULT, "dra_crash_note"));
   if (note != nullptr) note(event, claim.c_str(), std::string(undo.data, undo.size).c_str());
+}
+
+constexpr bool kIsFake = DRA_REAL_IS_FAKE != 0;
+
+// The beginning of a hook of a claim, and its end, in the hook log.
+void NoteBegin(const char* hook, const std::string& claim, dra_str devices_json) {
+  static const auto note = reinterpret_cast<void (*)(const char*, const char*, const char*)>(
+      ::dlsym(RTLD_DEFAULT, "dra_crash_note_begin"));
+  if (kIsFake || note == nullptr) return;
+  note(hook, claim.c_str(), std::string(devices_json.data, devices_json.size).c_str());
+}
+
+dra_code NoteEnd(const char* hook, const std::string& claim, dra_code code) {
+  static const auto note = reinterpret_cast<void (*)(const char*, const char*, int32_t)>(
+      ::dlsym(RTLD_DEFAULT, "dra_crash_note_end"));
+  if (!kIsFake && note != nullptr) note(hook, claim.c_str(), code);
+  return code;
 }
 
 std::string VerdictFor(const std::string& claim) {
@@ -130,21 +148,22 @@ dra_code Create(const dra_host* host, const dra_call* call, const dra_create_arg
 
 std::string UidOf(const dra_claim* claim) { return {claim->uid.data, claim->uid.size}; }
 
-// A shared file that no device of the fake backend needs, kept by every claim that is prepared: so that its way through
-// the records is walked too.
+// With the fake backend a shared file that none of its devices needs, kept by every claim that is prepared: so that its
+// way through the records is walked too.
 dra_code Prepare(dra_backend* self, const dra_call* call, const dra_prepare_args* args,
                  const dra_prepare_sink* sink, dra_error* err) {
   const Boundary boundary("hook", "prepare");
   t_claim = UidOf(args->claim);
-  const dra_text_sink ignore = {sizeof(dra_text_sink), nullptr, [](void*, dra_str) {}};
-  static const char kBytes[] = "#!/bin/true\n";
-  {
+  NoteBegin("prepare", t_claim, args->devices_json);
+  if (kIsFake) {
+    const dra_text_sink ignore = {sizeof(dra_text_sink), nullptr, [](void*, dra_str) {}};
+    static const char kBytes[] = "#!/bin/true\n";
     const Boundary shared("host", "shared_file");
     const dra_code stored =
         Host().shared_file(Host().ctx, call->id, {kBytes, sizeof(kBytes) - 1}, &ignore, err);
     if (stored != DRA_OK) return stored;
   }
-  return g_real->prepare(self, call, args, sink, err);
+  return NoteEnd("prepare", t_claim, g_real->prepare(self, call, args, sink, err));
 }
 
 constexpr uint32_t kDevicesOfVerdict = 2;  // of the claims that get new edits
@@ -189,12 +208,20 @@ dra_backend_api WrappedApi(const dra_backend_api& real) {
     const Boundary boundary("hook", "discover");
     return g_real->discover(self, call, args, sink, err);
   };
+  if (real.validate_config != nullptr) {
+    api.validate_config = [](dra_backend* self, const dra_call* call, const dra_validate_args* args,
+                             dra_error* err) {
+      const Boundary boundary("hook", "validate_config");
+      return g_real->validate_config(self, call, args, err);
+    };
+  }
   api.prepare = Prepare;
   api.unprepare = [](dra_backend* self, const dra_call* call, const dra_unprepare_args* args,
                      dra_error* err) {
     const Boundary boundary("hook", "unprepare");
     t_claim = UidOf(args->claim);
-    return g_real->unprepare(self, call, args, err);
+    NoteBegin("unprepare", t_claim, args->devices_json);
+    return NoteEnd("unprepare", t_claim, g_real->unprepare(self, call, args, err));
   };
   api.reconcile_begin = [](dra_backend* self, const dra_call* call,
                            const dra_reconcile_bound_args* args, dra_error* err) {
@@ -207,11 +234,20 @@ dra_backend_api WrappedApi(const dra_backend_api& real) {
     const Boundary boundary("hook", "reconcile_end");
     return g_real->reconcile_end(self, call, args, err);
   };
-  api.busy = [](dra_backend* self, const dra_call* call, const dra_busy_args* args,
-                const dra_busy_sink* sink, dra_error* err) {
-    const Boundary boundary("hook", "busy");
-    return g_real->busy(self, call, args, sink, err);
-  };
+  if (real.busy != nullptr) {
+    api.busy = [](dra_backend* self, const dra_call* call, const dra_busy_args* args,
+                  const dra_busy_sink* sink, dra_error* err) {
+      const Boundary boundary("hook", "busy");
+      return g_real->busy(self, call, args, sink, err);
+    };
+  }
+  if (real.health != nullptr) {
+    api.health = [](dra_backend* self, const dra_call* call, const dra_health_args* args,
+                    const dra_health_sink* sink, dra_error* err) {
+      const Boundary boundary("hook", "health");
+      return g_real->health(self, call, args, sink, err);
+    };
+  }
   return api;
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dra/testing/kubelet_double.h"
@@ -14,6 +16,7 @@ namespace dra::crash {
 // One node on which a scenario is played again and again, killed at another point each time.
 struct World {
   explicit World(bool undo) : keeps_undo(undo), node(undo) {}
+  explicit World(Hardware hardware) : keeps_undo(false), node(std::move(hardware)) {}
 
   const bool keeps_undo;
   CrashNode node;
@@ -23,8 +26,8 @@ struct World {
   std::string pod_uid;                          // of every process; "": each has its own
   std::map<std::string, std::string> verdicts;  // see StartOptions, of the next processes
   bool looks_for_orphans = false;
-  testing::KubeletClaim a;  // the claim under test: gpu-0 and gpu-1, with a configuration
-  testing::KubeletClaim b;  // a bystander on gpu-2, prepared before
+  testing::KubeletClaim a;  // the claim under test: devices 0 and 1, with a configuration
+  testing::KubeletClaim b;  // a bystander on device 2, prepared before
   std::map<std::string, ClaimAnswer> answers;  // what the kubelet was told in the end
 
   StartOptions Options() const;
@@ -57,7 +60,7 @@ std::unique_ptr<Scenario> Make() {
 // Each is played for a backend that keeps undo data, and for one that keeps none.
 struct NamedScenario {
   std::string name;
-  std::unique_ptr<Scenario> (*make)();
+  std::function<std::unique_ptr<Scenario>()> make;
 };
 const std::vector<NamedScenario>& Scenarios();
 std::vector<NamedScenario> CallScenarios();       // calls and starts

@@ -65,7 +65,7 @@ class PrepareReallocated final : public Prepare {
  public:
   void SetUp(World& world) override {
     PrepareBoth(world);
-    world.node.Reallocate(world.a, {"gpu-3", "gpu-1"});
+    world.node.Reallocate(world.a, world.node.Devices({3, 1}));
   }
 };
 

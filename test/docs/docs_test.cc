@@ -107,6 +107,8 @@ TEST(ConfigurationPage, ItsDefaultsAreTheCodesDefaults) {
   EXPECT_EQ(config->drivers[0].health_interval, driver.health_interval);
   EXPECT_EQ(config->drivers[0].prepare_threads, driver.prepare_threads);
   EXPECT_EQ(config->drivers[0].unprepare_threads, driver.unprepare_threads);
+  EXPECT_EQ(config->drivers[0].taint_effects.by_severity, driver.taint_effects.by_severity);
+  EXPECT_EQ(config->drivers[0].taint_effects.by_class, driver.taint_effects.by_class);
 }
 
 // Adds the path of every member below `value` ("drivers[].claims[].uid").

@@ -42,6 +42,55 @@ TEST(ParseDaemonConfig, ReadsEveryDriver) {
   EXPECT_EQ(config->LibraryPath(config->drivers[1]), "/opt/acme/nic.so");
 }
 
+TEST(ParseDaemonConfig, ReadsTaintEffectsAndKeepsTheDefaultsOfTheRest) {
+  using inventory::TaintEffect;
+  using loader::FaultSeverity;
+  const auto config = ParseDaemonConfig(R"(
+nodeName: n
+drivers:
+- name: a.example
+  backend: fake
+  taintEffects:
+    bySeverity: {critical: NoExecute, minor: NoSchedule}
+    byClass: {ecc-contained: None, "79": NoExecute}
+- name: b.example
+  backend: fake
+)",
+                                        "c");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const inventory::TaintEffects& effects = config->drivers[0].taint_effects;
+  EXPECT_EQ(effects.Of("", FaultSeverity::kCritical), TaintEffect::kNoExecute);
+  EXPECT_EQ(effects.Of("", FaultSeverity::kMajor), TaintEffect::kNoSchedule);
+  EXPECT_EQ(effects.Of("", FaultSeverity::kMinor), TaintEffect::kNoSchedule);
+  EXPECT_EQ(effects.Of("ecc-contained", FaultSeverity::kCritical), TaintEffect::kNone);
+  EXPECT_EQ(effects.Of("79", FaultSeverity::kMinor), TaintEffect::kNoExecute);
+  EXPECT_EQ(config->drivers[1].taint_effects.Of("", FaultSeverity::kMinor), TaintEffect::kNone);
+}
+
+TEST(ParseDaemonConfig, RefusesTaintEffectsThatAreNone) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"{bySeverity: {fatal: NoSchedule}}", "bySeverity.fatal: unknown key; known keys: critical"},
+      {"{bySeverity: {minor: none}}", "bySeverity.minor: must be one of None, NoSchedule"},
+      {"{bySeverity: NoSchedule}", "taintEffects.bySeverity: must be a mapping"},
+      {"{byClass: {ecc: Evict}}", "byClass.ecc: must be one of None, NoSchedule, NoExecute"},
+      {"{byClass: {ecc: null}}", "byClass.ecc: must be one of None, NoSchedule, NoExecute"},
+      {"{byClass: {ecc: [None]}}", "byClass.ecc: must be one of None, NoSchedule, NoExecute"},
+      {"{byClass: {'e c': None}}", "byClass.e c: no fault class is called so"},
+      {"{byClass: {'': None}}", "no fault class is called so: is empty"},
+      {"{byclass: {ecc: None}}", "taintEffects.byclass: unknown key; did you mean \"byClass\"?"},
+  };
+  for (const auto& [text, error] : cases) {
+    SCOPED_TRACE(text);
+    const auto config = ParseDaemonConfig(
+        std::string("nodeName: n\ndrivers:\n- name: a.example\n  backend: fake\n  taintEffects: ") +
+            text + "\n",
+        "c");
+    ASSERT_TRUE(absl::IsInvalidArgument(config.status()));
+    EXPECT_NE(config.status().message().find(error), absl::string_view::npos) << config.status();
+    EXPECT_EQ(config.status().message().find('\n'), absl::string_view::npos) << config.status();
+  }
+}
+
 TEST(ParseDaemonConfig, AnUnknownKeyNamesItsLine) {
   const auto config = ParseDaemonConfig(
       "nodeName: n\ndrivers:\n- name: a.example\n  backnd: fake\n", "config.yaml");

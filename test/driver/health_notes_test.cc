@@ -202,6 +202,9 @@ TEST(HealthNote, KeepsWhatItWasGivenAndRefusesWhatItDoesNotKnow) {
   fault.since = absl::FromUnixSeconds(1767225600);
   fault.flaps = 3;
   fault.evidence = {"reset", "ops", absl::FromUnixSeconds(1767225700)};
+  fault.severity = loader::FaultSeverity::kCritical;
+  fault.effect = inventory::TaintEffect::kNoExecute;
+  fault.effect_since = absl::FromUnixSeconds(1767225650);
   const auto decoded = DecodeFaults(EncodeFaults({fault}), "A");
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(*decoded, std::vector<Fault>{fault});
@@ -211,11 +214,26 @@ TEST(HealthNote, KeepsWhatItWasGivenAndRefusesWhatItDoesNotKnow) {
   }
 }
 
+TEST(HealthNote, OfAnEarlierReleaseHasNoSeverityAndTheTaintOfThen) {
+  const auto decoded = DecodeFaults(
+      R"({"format":1,"devices":[{"pool":"n1","device":"d0","state":"unhealthy","faultClass":"ecc",
+          "since":"2026-01-01T00:00:00Z"}]})",
+      "A");
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->at(0).severity, loader::FaultSeverity::kUnset);
+  EXPECT_EQ(decoded->at(0).effect, inventory::TaintEffect::kNoSchedule);
+  EXPECT_EQ(decoded->at(0).effect_since, decoded->at(0).since);
+}
+
 TEST(HealthNote, OfManyDevicesStaysSmall) {
   std::vector<Fault> faults(100);
   for (Fault& fault : faults) {
     fault.pool = fault.device = fault.fault_class = fault.clears_with = std::string(63, 'a');
-    fault.message = fault.remedy = fault.evidence.text = std::string(1000, 'b');
+    fault.severity = loader::FaultSeverity::kCritical;
+    fault.effect = inventory::TaintEffect::kNoExecute;
+    fault.since = fault.evidence.at = absl::FromUnixSeconds(1767225600);
+    fault.effect_since = fault.since + absl::Nanoseconds(1);
+    fault.message = fault.remedy = fault.evidence.text = fault.evidence.by = std::string(1000, 'b');
   }
   EXPECT_LT(EncodeFaults(faults).size(), size_t{64} << 10);
 }

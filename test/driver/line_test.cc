@@ -6,6 +6,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <thread>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "dra/base/unique_fd.h"
@@ -216,6 +218,68 @@ TEST_F(Line, Hlt01_ASickDeviceIsTaintedAndHeals) {
                                       kPatience));
 }
 
+// A fault's severity decides what its taint does, as the operator configured, and is shown; both outlive a restart.
+TEST_F(Line, Hlt01_TheSeverityOfAFaultDecidesTheTaint) {
+  DaemonConfig config = Config();
+  config.drivers[0].taint_effects.by_class["off-bus"] = inventory::TaintEffect::kNoExecute;
+  StartApi();
+  StartKubelet();
+  StartDaemonWith(config);
+  const auto effects = [](const std::map<std::string, Json>& devices) {
+    std::string all;
+    for (const auto& [name, device] : devices) {
+      const Json* taints = Find(device, "taints");
+      if (taints == nullptr || taints->empty()) continue;
+      absl::StrAppend(&all, name, ":", StringOr(taints->front(), "effect"), " ");
+    }
+    return all;
+  };
+  const auto fault = [](const char* severity, const char* fault_class) {
+    return Json{{"state", "unhealthy"},
+                {"severity", severity},
+                {"faultClass", fault_class},
+                {"message", "bits flip"},
+                {"remedy", "look at it"}};
+  };
+  Control({{"health",
+            {{"gpu-0", fault("minor", "ecc")},
+             {"gpu-1", fault("critical", "ecc")},
+             {"gpu-2", fault("major", "off-bus")}}}});
+  const std::string wanted = "gpu-0:None gpu-1:NoSchedule gpu-2:NoExecute ";
+  EXPECT_TRUE(WaitForDevices([&](const auto& devices) { return effects(devices) == wanted; }))
+      << effects(Devices());
+  std::string shown;
+  const Json status = daemon_->Status();
+  for (const Json& one : status["drivers"][0]["faults"]) {
+    absl::StrAppend(&shown, StringOr(one, "device"), ":", StringOr(one, "severity"), ":",
+                    StringOr(one, "taintEffect"), " ");
+  }
+  EXPECT_EQ(shown, "gpu-0:minor:None gpu-1:critical:NoSchedule gpu-2:major:NoExecute ");
+  EXPECT_TRUE(WaitUntil([&] {
+    for (const Json& event : api_->store().All(kube::Events())) {
+      if (StringOr(event, "reason") != "DeviceUnhealthy") continue;
+      const std::string note = StringOr(event, "note");
+      if (absl::StrContains(note,
+                            "n1/gpu-1: ecc (severity critical): bits flip; remedy: look at it"))
+        return true;
+    }
+    return false;
+  }));
+
+  // The monitor says nothing to the next process: what was noted counts.
+  StopDaemon();
+  Control({{"health",
+            {{"gpu-0", {{"state", "unknown"}}},
+             {"gpu-1", {{"state", "unknown"}}},
+             {"gpu-2", {{"state", "unknown"}}}}}});
+  config.drivers[0].taint_effects.by_severity[loader::FaultSeverity::kCritical] =
+      inventory::TaintEffect::kNone;
+  StartDaemonWith(config);
+  const std::string later = "gpu-0:None gpu-1:None gpu-2:NoExecute ";
+  EXPECT_TRUE(WaitForDevices([&](const auto& devices) { return effects(devices) == later; }))
+      << effects(Devices());
+}
+
 // HLT-05: where the server drops taints a sick free device is withdrawn; one that a claim holds never is.
 TEST_F(Line, Hlt05_WithoutTaintsASickFreeDeviceIsWithdrawn) {
   testing::ServerProfile profile;
@@ -227,6 +291,17 @@ TEST_F(Line, Hlt05_WithoutTaintsASickFreeDeviceIsWithdrawn) {
   Control({{"health", {{"gpu-0", {{"state", "unhealthy"}}}, {"gpu-1", {{"state", "unhealthy"}}}}}});
   EXPECT_TRUE(WaitForDevices([](const auto& devices) { return devices.count("gpu-0") == 0; }));
   EXPECT_EQ(Devices().count("gpu-1"), 1u);
+  // Its claim goes on, and no other gets it, though the scheduler saw it untainted.
+  EXPECT_TRUE(kubelet_->PrepareResources(kDriver, {claim}).verdict.ok());
+  ASSERT_TRUE(kubelet_->UnprepareResources(kDriver, {claim}).verdict.ok());
+  const auto next = MakeClaim("c2", {"gpu-1"});
+  const int prepares = HookCalls("prepare");
+  std::jthread heals([&] {
+    EXPECT_TRUE(WaitForDevices([](const auto& devices) { return devices.count("gpu-1") == 0; }));
+    EXPECT_EQ(HookCalls("prepare"), prepares);
+    Control(Json::object());
+  });
+  EXPECT_TRUE(kubelet_->PrepareResources(kDriver, {next}).verdict.ok());
 }
 
 // PRP-13: Prepare does not wait for the publication of slices.

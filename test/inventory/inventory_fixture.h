@@ -26,7 +26,7 @@ using Held = std::vector<std::pair<std::string, std::string>>;
 inline loader::ServerFields AllKept() {
   using loader::FieldSupport;
   return {FieldSupport::kKept, FieldSupport::kKept, FieldSupport::kKept, FieldSupport::kKept,
-          FieldSupport::kKept, FieldSupport::kKept, FieldSupport::kKept};
+          FieldSupport::kKept, FieldSupport::kKept, FieldSupport::kKept, FieldSupport::kKept};
 }
 
 inline loader::DiscoverItem Item(const std::string& name, const std::string& identity,

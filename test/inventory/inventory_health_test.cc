@@ -106,6 +106,60 @@ TEST_F(InventoryTest, ASickDeviceIsWithheldWhereItsTaintWouldBeLost) {
   EXPECT_EQ(snapshot->findings.size(), 2u);
 }
 
+bool HidesFault(const Snapshot& snapshot, const std::string& name) {
+  const Device* const device = snapshot.FindDevice("n1", name);
+  return device != nullptr && device->hidden_fault;
+}
+
+TEST_F(InventoryTest, AFaultIsHiddenWhereTheServerDropsItsTaintHeldOrNot) {
+  loader::ServerFields fields = AllKept();
+  fields.taints = loader::FieldSupport::kDropped;
+  const Json tainted = {
+      {"taints", Json::array({{{"key", "acme.com/away"}, {"effect", "NoSchedule"}}})}};
+  inventory_.Update(
+      Found({Item("d0", "A"), Item("d1", "B"), Item("d2", "C"), Item("d3", "D", tainted)}), fields,
+      {{"n1", "d1"}});
+  auto snapshot = inventory_.UpdateHealth(
+      {Health("d0", HealthState::kUnhealthy, "ecc"), Health("d1", HealthState::kUnhealthy, "ecc"),
+       Health("d2", HealthState::kHealthy), Health("d3", HealthState::kHealthy)});
+  EXPECT_TRUE(HidesFault(*snapshot, "d0"));
+  EXPECT_TRUE(HidesFault(*snapshot, "d1"));
+  EXPECT_FALSE(HidesFault(*snapshot, "d2"));
+  EXPECT_TRUE(HidesFault(*snapshot, "d3"));  // by the backend's own word
+  snapshot = inventory_.UpdateHealth(
+      {Health("d0", HealthState::kHealthy), Health("d1", HealthState::kUnhealthy, "ecc")});
+  EXPECT_FALSE(HidesFault(*snapshot, "d0"));
+  EXPECT_TRUE(HidesFault(*snapshot, "d1"));
+}
+
+TEST_F(InventoryTest, AFaultIsNotHiddenWhereTheSchedulerSeesItsTaintOrMay) {
+  for (const auto support : {loader::FieldSupport::kKept, loader::FieldSupport::kUnknown}) {
+    loader::ServerFields fields = AllKept();
+    fields.taints = support;
+    inventory_.Update(Found({Item("d0", "A")}), fields, {});
+    EXPECT_FALSE(
+        HidesFault(*inventory_.UpdateHealth({Health("d0", HealthState::kUnhealthy, "ecc")}), "d0"));
+  }
+}
+
+TEST_F(InventoryTest, NeitherADrainNorALossIsAHiddenFault) {
+  loader::ServerFields fields = AllKept();
+  fields.taints = loader::FieldSupport::kDropped;
+  inventory_.Update(Found({Item("d0", "A")}), fields, {{"n1", "d0"}});
+  inventory_.UpdateHealth({Health("d0", HealthState::kHealthy)});
+  inventory_.SetDrain(true, clock_.now);
+  const auto snapshot = inventory_.SetLost({{{"n1", "d0"}, "its instance was destroyed"}});
+  EXPECT_EQ(snapshot->FindDevice("n1", "d0")->health.state, HealthState::kUnhealthy);
+  EXPECT_FALSE(HidesFault(*snapshot, "d0"));
+}
+
+TEST_F(InventoryTest, AFaultOfADeviceThatIsNeverTaintedIsHidden) {
+  Inventory inventory({"gpu.sdk.test", "n1", true, ""}, &clock_, Logger());
+  inventory.Update(Found({Item("d0", "A")}), AllKept(), {});
+  EXPECT_TRUE(
+      HidesFault(*inventory.UpdateHealth({Health("d0", HealthState::kUnhealthy, "ecc")}), "d0"));
+}
+
 TEST_F(InventoryTest, ADeviceThatIsNeverTaintedIsWithheldWhenItIsSick) {
   Inventory inventory({"gpu.sdk.test", "n1", true, ""}, &clock_, Logger());
   inventory.Update(Found({Item("d0", "A")}), AllKept(), {});

@@ -144,6 +144,21 @@ TEST_F(Inv14, AFailedDiscoveryKeepsWhatIsKnownAndShowsTheError) {
   EXPECT_TRUE(inventory_.Update(Found({Item("d0", "A")}), AllKept(), {})->last_error.ok());
 }
 
+// A node without the vendor's driver is asked again and again.
+TEST_F(Inv14, AFailureThatLastsIsLoggedOnceAndSoIsItsEnd) {
+  std::vector<std::string> lines;
+  const auto keep = [](void* context, absl::string_view line) {
+    static_cast<std::vector<std::string>*>(context)->push_back(std::string(line));
+  };
+  Inventory inventory({"gpu.sdk.test", "n1", false, ""}, &clock_,
+                      Logger::ToFunction(LogLevel::kInfo, LogFormat::kText, keep, &lines));
+  for (int i = 0; i < 5; ++i) inventory.UpdateFailed(absl::UnavailableError("no driver"));
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("no driver"), std::string::npos) << lines[0];
+  for (int i = 0; i < 5; ++i) inventory.Update(Found({Item("d0", "A")}), AllKept(), {});
+  EXPECT_EQ(lines.size(), 2u);
+}
+
 TEST_F(Slc09, AHeldDeviceStaysListedWithItsLastAttributes) {
   inventory_.Update(
       Found({Item("d0", "A", {{"attributes", {{"m", {{"int", 1}}}}}}), Item("d1", "B")}), AllKept(),

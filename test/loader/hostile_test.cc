@@ -142,6 +142,31 @@ TEST_F(Hostile, JunkOfBusyAndHealthIsAnError) {
               HasSubstr("answered nothing"));
 }
 
+TEST_F(Hostile, ASeverityThatTheHostDoesNotKnowIsUnsetAndHandedOn) {
+  struct Case {
+    const char* behaviour;
+    FaultSeverity severity;
+    int unknown;
+  };
+  const Case cases[] = {{"", FaultSeverity::kUnset, 0},
+                        {"severity0", FaultSeverity::kUnset, 0},
+                        {"severity1", FaultSeverity::kMinor, 0},
+                        {"severity2", FaultSeverity::kMajor, 0},
+                        {"severity3", FaultSeverity::kCritical, 0},
+                        {"severity4", FaultSeverity::kUnset, 4},
+                        {"severity-1", FaultSeverity::kUnset, -1},
+                        {"severity3 of 1.0", FaultSeverity::kUnset, 0}};
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.behaviour);
+    Make({{"health", one.behaviour}});
+    const auto reports = handle_->Health(Call());
+    ASSERT_TRUE(reports.ok()) << reports.status();
+    ASSERT_EQ(reports->size(), 1u);
+    EXPECT_EQ(reports->at(0).severity, one.severity);
+    EXPECT_EQ(reports->at(0).unknown_severity, one.unknown);
+  }
+}
+
 TEST_F(Hostile, UndoKeepsAllItsBytes) {
   Make({{"prepare", "undo"}});
   handle_->Prepare(TwoDevices("u7"), Call()).status().IgnoreError();

@@ -277,6 +277,32 @@ TEST_F(Hlt05, WithTaintsASickDeviceStaysTainted) {
   ExpectNoFurtherWrites();
 }
 
+TEST_F(Hlt05, ATaintThatOnlyInformsIsPublishedWhereTheServerTakesIt) {
+  Json device = PlainDevice("d0");
+  device["taints"] = {{{"key", "gpu.sdk.test/unhealthy"}, {"effect", "None"}}};
+  Start();
+  Publish(SnapshotOf({device}));
+  EXPECT_EQ(OnlySpec()["devices"][0]["taints"][0]["effect"], "None");
+  ExpectNoFurtherWrites();
+}
+
+// 1.34 with its gate on keeps taints, and refuses the whole slice for this effect.
+TEST_F(Hlt05, AnOldServersRefusalOfTheEffectNoneCostsTheTaintAlone) {
+  api_.store().SetProfile({34, {{"DRADeviceTaints", true}}});
+  Json informed = PlainDevice("d0");
+  informed["taints"] = {{{"key", "gpu.sdk.test/unhealthy"}, {"effect", "None"}}};
+  Start();
+  Publish(SnapshotOf({informed, Tainted("d1")}));
+  EXPECT_THAT(PublishedDevices(), ElementsAre("d0", "d1"));
+  EXPECT_FALSE(OnlySpec()["devices"][0].contains("taints"));
+  EXPECT_EQ(OnlySpec()["devices"][1]["taints"][0]["effect"], "NoSchedule");
+  EXPECT_TRUE(HasFinding("d0", "taints"));
+  for (const auto& request : api_.traffic().Requests(Stored("create"))) {
+    EXPECT_EQ(request.code, 200);
+  }
+  ExpectNoFurtherWrites();
+}
+
 TEST_F(Api03, AnExpiredWatchListsAgainAndMissesNothing) {
   Start();
   Publish(SnapshotOf({PlainDevice("d0")}));

@@ -13,7 +13,7 @@ loader::ServerFields AllKept() {
   loader::ServerFields fields;
   fields.counters = fields.multiple_allocations = fields.taints = fields.binding_conditions =
       fields.list_attributes = fields.node_allocatable = fields.skip_node_operations =
-          loader::FieldSupport::kKept;
+          fields.taint_effect_none = loader::FieldSupport::kKept;
   return fields;
 }
 
@@ -89,6 +89,32 @@ TEST(Selection, HoldsBackDevicesThatLeanOnAFieldTheServerDoesNotKeep) {
   }
   EXPECT_TRUE(selection.pools[0].counter_sets.empty());
   EXPECT_EQ(selection.devices_dropped, 2u);
+}
+
+TEST(Selection, LeavesOutTaintsThatOnlyInformUnlessTheServerTakesThem) {
+  Json device = PlainDevice("d0");
+  device["taints"] = {{{"key", "a"}, {"effect", "None"}}, {{"key", "b"}, {"effect", "NoSchedule"}}};
+  Json informing = PlainDevice("d1");
+  informing["taints"] = {{{"key", "a"}, {"effect", "None"}}};
+  const auto snapshot = SnapshotOf({device, informing});
+  const Selection all = Select(*snapshot, {}, AllKept(), {});
+  EXPECT_EQ(all.pools[0].devices[0], device);
+  EXPECT_EQ(all.pools[0].devices[1], informing);
+  EXPECT_TRUE(all.reports.empty());
+  loader::ServerFields old = AllKept();
+  old.taint_effect_none = loader::FieldSupport::kDropped;
+  const Selection selection = Select(*snapshot, {}, old, {});
+  ASSERT_EQ(selection.pools[0].devices.size(), 2u);
+  EXPECT_EQ(selection.pools[0].devices[0]["taints"], Json::array({device["taints"][1]}));
+  EXPECT_FALSE(selection.pools[0].devices[1].contains("taints"));
+  ASSERT_EQ(selection.reports.size(), 2u);
+  EXPECT_NE(selection.reports[0].finding.problem.find("1.35"), std::string::npos);
+  // A device that only informs is published where taints are dropped, and the gate is named.
+  old.taints = loader::FieldSupport::kDropped;
+  const Selection without = Select(*snapshot, {}, old, {});
+  EXPECT_THAT(Names(without), ::testing::ElementsAre("d1"));
+  EXPECT_FALSE(without.pools[0].devices[0].contains("taints"));
+  EXPECT_NE(without.reports.back().finding.problem.find("DRADeviceTaints"), std::string::npos);
 }
 
 TEST(Selection, DropsListAttributesUnlessTheServerKeepsThem) {

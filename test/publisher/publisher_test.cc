@@ -199,6 +199,7 @@ TEST_F(PublisherLoop, TellsWhatTheServerKeeps) {
   EXPECT_EQ(fields.counters, loader::FieldSupport::kKept);
   EXPECT_EQ(fields.multiple_allocations, loader::FieldSupport::kKept);
   EXPECT_EQ(fields.taints, loader::FieldSupport::kKept);
+  EXPECT_EQ(fields.taint_effect_none, loader::FieldSupport::kKept);
   EXPECT_EQ(fields.binding_conditions, loader::FieldSupport::kKept);
   EXPECT_EQ(fields.list_attributes, loader::FieldSupport::kDropped);
   EXPECT_EQ(fields.skip_node_operations, loader::FieldSupport::kDropped);
@@ -211,7 +212,7 @@ TEST_F(PublisherLoop, SaysThatAllIsDroppedByAnOldServer) {
   loader::ServerFields none;
   none.counters = none.multiple_allocations = none.taints = none.binding_conditions =
       none.list_attributes = none.node_allocatable = none.skip_node_operations =
-          loader::FieldSupport::kDropped;
+          none.taint_effect_none = loader::FieldSupport::kDropped;
   EXPECT_EQ(LastFields(), none);
 }
 

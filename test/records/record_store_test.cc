@@ -2,8 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "dra/records/claim_files.h"
 #include "dra/records/notes.h"
@@ -197,8 +201,10 @@ TEST(ClaimFiles, ASharedFileLivesAsLongAsAClaimNamesIt) {
   const ClaimLocks locks(directory.Path("serialize.lock"));
   ClaimFiles files(&fs, &locks, directory.path());
   const Call call = Call::WithTimeout(absl::Seconds(5));
-  const auto first = files.AddShared("U1", "#!/bin/sh\n", call);
-  const auto second = files.AddShared("U2", "#!/bin/sh\n", call);
+  std::vector<std::string> named;
+  const auto name = [&](const std::string& given) { named.push_back(given); };
+  const auto first = files.AddShared("U1", "#!/bin/sh\n", name, call);
+  const auto second = files.AddShared("U2", "#!/bin/sh\n", name, call);
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(*first, *second);
   EXPECT_EQ(fs.Stat(*first, false)->mode, 0755u);
@@ -207,6 +213,8 @@ TEST(ClaimFiles, ASharedFileLivesAsLongAsAClaimNamesIt) {
   ASSERT_TRUE(fs.CreateFile(JoinPath(*own, "state"), "x", 0600, false).ok());
   EXPECT_THAT(*files.ListClaims(), ::testing::ElementsAre("U1", "U2"));
   const std::vector<std::string> names = *files.SharedOf("U1");
+  ASSERT_THAT(names, ::testing::ElementsAre(ClaimFiles::SharedName("#!/bin/sh\n")));
+  EXPECT_THAT(named, ::testing::ElementsAre(names[0], names[0]));
   ASSERT_TRUE(files.Remove("U1", names, call).ok());
   EXPECT_TRUE(fs.Stat(*first, false).ok());
   EXPECT_TRUE(absl::IsNotFound(fs.Stat(*own, false).status()));
@@ -215,17 +223,74 @@ TEST(ClaimFiles, ASharedFileLivesAsLongAsAClaimNamesIt) {
   EXPECT_TRUE(files.ListClaims()->empty());
 }
 
-TEST(ClaimFiles, ASharedFileThatLostItsBytesIsWrittenAgain) {
+TEST(ClaimFiles, ASharedFileThatIsNotWhatItWasIsWrittenAgain) {
   testing::TempDirectory directory;
   PosixFileSystem fs;
   const ClaimLocks locks(directory.Path("serialize.lock"));
   ClaimFiles files(&fs, &locks, directory.path());
   const Call call = Call::WithTimeout(absl::Seconds(5));
-  const auto path = files.AddShared("U1", "content", call);
+  const auto ignore = [](const std::string&) {};
+  const auto path = files.AddShared("U1", "content", ignore, call);
   ASSERT_TRUE(path.ok());
-  ASSERT_TRUE(WriteFileAtomically(fs, *path, "", 0755, Durability::kVolatile).ok());
-  ASSERT_TRUE(files.AddShared("U2", "content", call).ok());
-  EXPECT_EQ(*fs.ReadFile(*path, 100), "content");
+  const auto intact = fs.Stat(*path);
+  ASSERT_TRUE(files.AddShared("U1", "content", ignore, call).ok());
+  EXPECT_EQ(fs.Stat(*path)->inode, intact->inode);
+  struct Change {
+    const char* name;
+    std::function<void()> done;
+  };
+  const std::string elsewhere = directory.Path("elsewhere");
+  ASSERT_TRUE(fs.CreateFile(elsewhere, "content", 0755, false).ok());
+  const auto put = [&](const char* text, uint32_t mode) {
+    ASSERT_TRUE(WriteFileAtomically(fs, *path, text, mode, Durability::kVolatile).ok());
+  };
+  for (const Change& change :
+       std::vector<Change>{{"empty", [&] { put("", 0755); }},
+                           {"of the same size", [&] { put("CONTENT", 0755); }},
+                           {"not executable", [&] { put("content", 0644); }},
+                           {"writable by others", [&] { put("content", 0777); }},
+                           {"gone", [&] { ASSERT_TRUE(fs.Remove(*path).ok()); }},
+                           {"a link", [&] {
+                              ASSERT_TRUE(fs.Remove(*path).ok());
+                              ASSERT_EQ(symlink(elsewhere.c_str(), path->c_str()), 0);
+                            }}}) {
+    SCOPED_TRACE(change.name);
+    change.done();
+    ASSERT_EQ(files.AddShared("U2", "content", ignore, call).value_or(""), *path);
+    EXPECT_EQ(*fs.ReadFile(*path, 100), "content");
+    EXPECT_EQ(fs.Stat(*path)->type, FileType::kRegular);
+    EXPECT_EQ(fs.Stat(*path)->mode, 0755u);
+  }
+}
+
+// The file of the same size that was added last is compared before any digest is made.
+TEST(ClaimFiles, SharedFilesOfOneSizeStayApart) {
+  testing::TempDirectory directory;
+  PosixFileSystem fs;
+  const ClaimLocks locks(directory.Path("serialize.lock"));
+  ClaimFiles files(&fs, &locks, directory.path());
+  const Call call = Call::WithTimeout(absl::Seconds(5));
+  for (const char* claim : {"U1", "U2"}) {
+    for (const char* text : {"aaaa", "bbbb"}) {
+      std::string name;
+      const auto path = files.AddShared(
+          claim, text, [&](const std::string& given) { name = given; }, call);
+      ASSERT_TRUE(path.ok()) << path.status();
+      EXPECT_EQ(name, ClaimFiles::SharedName(text));
+      EXPECT_EQ(BaseName(DirectoryName(*path)), name);
+      EXPECT_EQ(*fs.ReadFile(*path, 100), text);
+    }
+  }
+  // With its last claim a file goes, also the one that is compared first.
+  const std::vector<std::string> both = *files.SharedOf("U1");
+  ASSERT_THAT(both, ::testing::SizeIs(2));
+  for (const char* claim : {"U1", "U2"}) ASSERT_TRUE(files.Remove(claim, both, call).ok());
+  EXPECT_TRUE(fs.List(directory.Path("shared-files"))->empty());
+  const auto again = files.AddShared(
+      "U3", "aaaa", [](const std::string&) {}, call);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(*fs.ReadFile(*again, 100), "aaaa");
+  EXPECT_THAT(*fs.List(directory.Path("shared-files")), ::testing::SizeIs(1));
 }
 
 }  // namespace

@@ -197,6 +197,21 @@ TEST(ObjectStore, RefusesAListAttributeWhileItsGateIsOff) {
   EXPECT_TRUE(store.Create(ResourceSlices(), "", slice).ok());
 }
 
+TEST(ObjectStore, RefusesTheTaintEffectNoneBefore135) {
+  ObjectStore store({.minor = 34, .gates = {{"DRADeviceTaints", true}}});
+  Json slice = Slice("a");
+  slice["spec"]["devices"][0]["taints"] = {{{"key", "x.example.com/sick"}, {"effect", "None"}}};
+  const kube::ApiError refused = ErrorOf(store.Create(ResourceSlices(), "", slice).status());
+  EXPECT_EQ(refused.http_code, 422);
+  ASSERT_EQ(refused.causes.size(), 1u);
+  EXPECT_EQ(refused.causes[0].field, "spec.devices[0].taints[0].effect");
+  // With the gate off the field has gone before it is looked at.
+  store.SetProfile({.minor = 34, .gates = {}});
+  EXPECT_TRUE(store.Create(ResourceSlices(), "", slice, true).ok());
+  store.SetProfile({.minor = 35, .gates = {{"DRADeviceTaints", true}}});
+  EXPECT_TRUE(store.Create(ResourceSlices(), "", slice).ok());
+}
+
 TEST(ObjectStore, DropsAlphaFieldsUntilTheirGateIsOn) {
   ObjectStore store;
   Json slice = Slice("a");

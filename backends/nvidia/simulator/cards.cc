@@ -308,6 +308,7 @@ Gpu MakeCard(const std::string& model, unsigned index, const std::string& node) 
   }
   gpu.remapped_rows.supported = card->architecture >= kAmpere;
   gpu.retired_pages_supported = card->architecture < kAmpere;
+  gpu.recovery_action = 0;
   gpu.unverified = card->unverified;
   if (gpu.memory_numa_node.has_value()) gpu.unverified.push_back("memoryNumaNode");
   return gpu;

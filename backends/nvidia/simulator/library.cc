@@ -199,8 +199,10 @@ nvml::Return Library::Change(const std::string& uuid,
     UpdateState(StatePath(), [&](State& state) {
       Gpu* gpu = state.FindGpu(uuid);
       if (gpu == nullptr) throw Answer{nvml::kGpuIsLost};
+      const Gpu before = *gpu;
       const nvml::Return result = change(*gpu);
       if (result != nvml::kSuccess) throw Answer{result};
+      AddMigEvent(state, before, *gpu);
     });
   } catch (const Answer& answer) {
     return answer.result;

@@ -144,6 +144,15 @@ void ApplyMigMode(Gpu& gpu) {
   if (gpu.minor_after_mig_toggle.has_value()) std::swap(gpu.minor, *gpu.minor_after_mig_toggle);
 }
 
+void AddMigEvent(State& state, const Gpu& before, const Gpu& gpu) {
+  const auto layout = [](const Gpu& one) {
+    const Json json = ToJson(one);
+    return Json{json["migMode"], json["mig"]};
+  };
+  if (layout(before) == layout(gpu)) return;
+  AddEvent(state, {0, gpu.uuid, nvml::kEventMigConfigChange, 0, {}, {}});
+}
+
 // Source of the numbering: /proc/driver/nvidia-caps/mig-minors of a real driver (gpu3/gi3/ci3/access is 439).
 unsigned CapMinor(const State& state, unsigned gpu_minor, unsigned gi, std::optional<unsigned> ci) {
   std::string name = "gpu" + std::to_string(gpu_minor) + "/gi" + std::to_string(gi);

@@ -1,5 +1,6 @@
 #include <array>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include "state.h"
@@ -61,6 +62,11 @@ constexpr std::pair<uint64_t, const char*> kEvents[] = {
     {0x8000, "gpu-recovery-action"},
 };
 
+// In the order of nvml.h's NVML_GPU_RECOVERY_ACTION_*.
+constexpr const char* kRecoveryActions[] = {"none",      "gpu-reset",       "node-reboot",
+                                            "drain-p2p", "drain-and-reset", "recover-imex-domain",
+                                            "bus-reset", "system-reboot"};
+
 // FNV-1a, then splitmix64's finish: spread, and the same everywhere and for ever.
 uint64_t Hash(const std::string& text, uint64_t basis) {
   uint64_t hash = 0xcbf29ce484222325u ^ basis;
@@ -98,6 +104,24 @@ std::string EventName(uint64_t type) {
     if (number == type) return text;
   }
   return std::to_string(type);
+}
+
+std::optional<unsigned> RecoveryAction(const std::string& name) {
+  for (unsigned action = 0; action < std::size(kRecoveryActions); ++action) {
+    if (name == kRecoveryActions[action]) return action;
+  }
+  return std::nullopt;
+}
+
+std::string RecoveryActionName(unsigned action) {
+  return action < std::size(kRecoveryActions) ? kRecoveryActions[action] : std::to_string(action);
+}
+
+std::string RecoveryActionNames() {
+  std::string names;
+  for (const char* name : kRecoveryActions)
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  return names;
 }
 
 std::string StableUuid(const std::string& prefix, const std::string& seed) {

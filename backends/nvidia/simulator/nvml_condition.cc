@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "exports.h"
@@ -198,6 +199,27 @@ nvml::Return nvmlDeviceGetTotalEccErrors(nvml::Device device, unsigned type, uns
       *count = type == nvml::kEccUncorrected ? ecc.volatile_uncorrected : ecc.volatile_corrected;
     } else {
       *count = type == nvml::kEccUncorrected ? ecc.aggregate_uncorrected : ecc.aggregate_corrected;
+    }
+    return nvml::kSuccess;
+  });
+}
+
+// The one field that is simulated; each field has a return of its own.
+nvml::Return nvmlDeviceGetFieldValues(nvml::Device device, int count, nvml::FieldValue* values) {
+  return OnDevice("nvmlDeviceGetFieldValues", device, [&](const Call& call) {
+    if (count < 0 || values == nullptr) return nvml::kInvalidArgument;
+    for (int i = 0; i < count; ++i) {
+      nvml::FieldValue& field = values[i];
+      const bool known = field.field_id == nvml::kFieldGpuRecoveryAction && !call.is_mig() &&
+                         call.gpu->recovery_action.has_value();
+      field.nvml_return = known ? nvml::kSuccess : nvml::kNotSupported;
+      if (!known) continue;
+      field.timestamp = std::chrono::duration_cast<std::chrono::microseconds>(
+                            std::chrono::system_clock::now().time_since_epoch())
+                            .count();
+      field.latency_usec = 0;
+      field.value_type = nvml::kValueUnsignedInt;
+      std::memcpy(&field.value, &*call.gpu->recovery_action, sizeof(unsigned));
     }
     return nvml::kSuccess;
   });

@@ -193,6 +193,16 @@ void ReadHealth(JsonObject& object, Gpu& gpu) {
   object.Get("retiredPagesSupported", gpu.retired_pages_supported);
   object.Get("retiredPagesPending", gpu.retired_pages_pending);
   object.Get("lost", gpu.lost);
+  const Json* action = object.Find("recoveryAction");
+  if (action != nullptr && action->is_string()) {
+    gpu.recovery_action = RecoveryAction(action->get<std::string>());
+    if (!gpu.recovery_action.has_value()) {
+      object.Fail("recoveryAction", "\"" + action->get<std::string>() + "\" is none of " +
+                                        RecoveryActionNames() + ", and no number");
+    }
+  } else {
+    object.Get("recoveryAction", gpu.recovery_action);
+  }
 }
 
 Fault ReadFault(const Json& json, const std::string& path) {

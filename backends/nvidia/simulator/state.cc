@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "nvml.h"
+
 namespace nvidia_simulator {
 namespace {
 
@@ -148,6 +150,23 @@ void ResetGpu(Gpu& gpu) {
     ++gpu.remapped_rows.uncorrected;
   }
   gpu.retired_pages_pending = false;
+  switch (gpu.recovery_action.value_or(nvml::kRecoveryNone)) {
+    case nvml::kRecoveryGpuReset:
+    case nvml::kRecoveryDrainP2p:
+    case nvml::kRecoveryDrainAndReset:
+      gpu.recovery_action = nvml::kRecoveryNone;
+      break;
+    default:
+      break;
+  }
+}
+
+void SetRecoveryAction(State& state, Gpu& gpu, unsigned action) {
+  if (gpu.recovery_action == action) return;
+  gpu.recovery_action = action;
+  constexpr uint64_t kRecoveryActionChanged = 154;  // an XID
+  AddEvent(state, {0, gpu.uuid, nvml::kEventXid, kRecoveryActionChanged, {}, {}});
+  AddEvent(state, {0, gpu.uuid, nvml::kEventGpuRecoveryAction, action, {}, {}});
 }
 
 }  // namespace nvidia_simulator

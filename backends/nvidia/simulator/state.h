@@ -129,6 +129,9 @@ struct Gpu {
   bool persistence_mode = false;
   unsigned compute_mode = 0;
   bool lost = false;  // fallen off the bus: GPU_IS_LOST
+  // What the driver asks for to recover it, NVML's number; in the file its name ("gpu-reset") or the number. Absent:
+  // NOT_SUPPORTED, as with drivers that do not know the field.
+  std::optional<unsigned> recovery_action;
   std::vector<Process> processes;
   std::vector<std::string> unverified;  // members whose values are not from NVIDIA's documents
 
@@ -196,9 +199,15 @@ void UpdateState(const std::string& path, const std::function<void(State&)>& cha
 // Changes that need more than an assignment.
 uint64_t AddEvent(State& state, Event event);  // returns the id; keeps the last 1000
 unsigned AddFault(State& state, Fault fault);
+// Adds the event of another MIG mode or other instances, where `gpu`, one of the state's, differs so from `before`.
+void AddMigEvent(State& state, const Gpu& before, const Gpu& gpu);
+// Sets it, and adds the events that the driver gives when it changes: XID 154, and where the card has it the event of
+// its own.
+void SetRecoveryAction(State& state, Gpu& gpu, unsigned action);
 // Makes the pending mode the current one: new attachment, no instances, minor as it says.
 void ApplyMigMode(Gpu& gpu);
-// ApplyMigMode, volatile errors to zero, pending remaps done. Does not bring back a lost GPU.
+// ApplyMigMode, volatile errors to zero, pending remaps done, no more recovery asked for unless more than a reset was.
+// Does not bring back a lost GPU.
 void ResetGpu(Gpu& gpu);
 
 // Makes a GPU instance without compute instances, where it fits (start: where it must be). Returns a return code
@@ -221,6 +230,11 @@ std::optional<int> ReturnCode(const std::string& name);
 std::string ReturnName(int code);
 std::optional<uint64_t> EventType(const std::string& name);
 std::string EventName(uint64_t type);
+// "gpu-reset" <-> 1; "none" for 0.
+std::optional<unsigned> RecoveryAction(const std::string& name);
+std::string RecoveryActionName(unsigned action);
+// Every name, such as for a message: "none, gpu-reset, ...".
+std::string RecoveryActionNames();
 
 // What makes two nodes with the same model differ, and two runs of one node the same.
 std::string StableUuid(const std::string& prefix, const std::string& seed);  // "GPU-" + 8-4-4-4-12

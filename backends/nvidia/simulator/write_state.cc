@@ -146,6 +146,11 @@ Json ToJson(const Gpu& gpu) {
   json["persistenceMode"] = gpu.persistence_mode;
   json["computeMode"] = gpu.compute_mode;
   json["lost"] = gpu.lost;
+  if (gpu.recovery_action.has_value()) {
+    const std::string name = RecoveryActionName(*gpu.recovery_action);
+    json["recoveryAction"] =
+        RecoveryAction(name).has_value() ? Json(name) : Json(*gpu.recovery_action);
+  }
   json["processes"] = Json::array();
   for (const Process& process : gpu.processes) json["processes"].push_back(ProcessJson(process));
   if (!gpu.unverified.empty()) json["unverified"] = gpu.unverified;

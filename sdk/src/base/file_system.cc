@@ -1,5 +1,7 @@
 #include "dra/base/file_system.h"
 
+#include <unistd.h>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -15,6 +17,19 @@ absl::StatusOr<std::string> FileSystem::ReadOwnFile(absl::string_view path, uint
         absl::StrCat("read ", path, ": is a symbolic link, which is not followed here"));
   }
   return ReadFile(path, max_bytes);
+}
+
+absl::StatusOr<bool> FileSystem::OwnFileIs(absl::string_view path, absl::string_view contents,
+                                           uint32_t mode) {
+  const absl::StatusOr<FileInfo> info = Stat(path);
+  if (absl::IsNotFound(info.status())) return false;
+  DRA_RETURN_IF_ERROR(info.status());
+  if (info->type != FileType::kRegular || info->mode != mode || info->uid != ::geteuid() ||
+      info->size != contents.size()) {
+    return false;
+  }
+  DRA_ASSIGN_OR_RETURN(const std::string stored, ReadOwnFile(path, contents.size() + 1));
+  return stored == contents;
 }
 
 absl::Status WriteFileAtomically(FileSystem& fs, absl::string_view path, absl::string_view contents,

@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "base/shared_syncs.h"
 #include "dra/base/file_system.h"
@@ -49,10 +50,14 @@ absl::Status WriteAll(int fd, absl::string_view contents, absl::string_view path
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> Read(absl::string_view path, uint64_t max_bytes, int open_flags) {
-  // O_NONBLOCK: opening a FIFO that somebody put in our place must not hang.
-  const UniqueFd fd(
+// O_NONBLOCK: opening a FIFO that somebody put in our place must not hang.
+UniqueFd OpenToRead(absl::string_view path, int open_flags) {
+  return UniqueFd(
       ::open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | open_flags));
+}
+
+absl::StatusOr<std::string> Read(absl::string_view path, uint64_t max_bytes, int open_flags) {
+  const UniqueFd fd = OpenToRead(path, open_flags);
   if (!fd) {
     // The last component is a link. (Or there are too many above it: refused as well.)
     if (errno == ELOOP && (open_flags & O_NOFOLLOW) != 0) {
@@ -112,6 +117,33 @@ absl::StatusOr<std::string> PosixFileSystem::ReadFile(absl::string_view path, ui
 absl::StatusOr<std::string> PosixFileSystem::ReadOwnFile(absl::string_view path,
                                                          uint64_t max_bytes) {
   return Read(path, max_bytes, O_NOFOLLOW);
+}
+
+absl::StatusOr<bool> PosixFileSystem::OwnFileIs(absl::string_view path, absl::string_view contents,
+                                                uint32_t mode) {
+  const UniqueFd fd = OpenToRead(path, O_NOFOLLOW);
+  if (!fd) {
+    // Absent; a link; a socket.
+    if (errno == ENOENT || errno == ELOOP || errno == ENXIO) return false;
+    return Failed("open", path);
+  }
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return Failed("stat", path);
+  if (!S_ISREG(info.st_mode) || (info.st_mode & 07777) != mode || info.st_uid != ::geteuid() ||
+      static_cast<uint64_t>(info.st_size) != contents.size()) {
+    return false;
+  }
+  // Piece by piece: room for all of a large file costs more than reading it.
+  char buffer[65536];
+  while (!contents.empty()) {
+    const ssize_t got = ::read(fd.get(), buffer, std::min<size_t>(sizeof(buffer), contents.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Failed("read", path);
+    if (got == 0 ||
+        !absl::ConsumePrefix(&contents, absl::string_view(buffer, static_cast<size_t>(got))))
+      return false;
+  }
+  return true;
 }
 
 absl::Status PosixFileSystem::CreateFile(absl::string_view path, absl::string_view contents,

@@ -96,9 +96,9 @@ absl::StatusOr<std::string> ClaimManagerImpl::SharedFile(absl::string_view claim
                                                          absl::string_view bytes) {
   const std::shared_ptr<RunningHook> hook = core_.hooks.Find(claim_uid);
   if (hook == nullptr) return NoHook("shared_file", claim_uid);
-  // Named first: a use that is named but absent is harmless, the reverse would stay for ever.
-  hook->AddSharedFile(records::ClaimFiles::SharedName(bytes));
-  return core_.files.AddShared(claim_uid, bytes, Call::WithTimeout(kHostLock));
+  return core_.files.AddShared(
+      claim_uid, bytes, [&](const std::string& name) { hook->AddSharedFile(name); },
+      Call::WithTimeout(kHostLock));
 }
 
 std::vector<std::pair<std::string, std::string>> ClaimManagerImpl::HeldDevices() const {

@@ -100,6 +100,10 @@ absl::Status BuildDraft(PrepareWork& work) {
       return Annotate(facts.status(),
                       absl::StrCat("find device ", device.pool, "/", device.device));
     }
+    // Who has admin access may be there because it is sick.
+    if (!facts->hidden_fault.empty() && !device.admin_access && !work.hidden_fault.has_value()) {
+      work.hidden_fault = {device.pool, device.device, facts->hidden_fault};
+    }
     device.identity = facts->identity;
     for (const loader::ExclusionKey& key : facts->exclusion_keys) {
       device.exclusion_keys.push_back({key.key, key.shape});

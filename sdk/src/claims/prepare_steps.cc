@@ -49,6 +49,25 @@ Step WaitForLock(const PrepareWork& work, const absl::Status& status,
                     });
 }
 
+constexpr absl::Duration kHealthPoll = absl::Milliseconds(500);
+
+// What has begun on a device goes on: its pod may run, or start again after a reboot.
+bool HasBegun(const PrepareWork& work) {
+  return work.keeps_old || (work.old.has_value() && work.old->phase == Phase::kQuarantined);
+}
+
+// The device may be well again within the call's time. Meanwhile nothing is asked of the API server.
+Step WaitForHealth(const PrepareWork& work) {
+  ClaimCore* const core = work.core;
+  const PrepareWork::HiddenFault& fault = *work.hidden_fault;
+  return Step::Wait(absl::UnavailableError(absl::StrCat(work.context, ": ", fault.text)),
+                    kHealthPoll, {}, [core, pool = fault.pool, device = fault.device] {
+                      const absl::StatusOr<DeviceFacts> facts = core->deps.devices->FindDevice(
+                          pool, device, Call::WithTimeout(absl::ZeroDuration()));
+                      return facts.ok() && !facts->hidden_fault.empty();
+                    });
+}
+
 // After a wait for a lock, however short: whether the claim is still what this attempt works on. nullopt: it is.
 std::optional<Step> ReadAgain(PrepareWork& work, const std::string& digest) {
   constexpr absl::Duration kLimit = absl::Seconds(5);  // the locks are held meanwhile
@@ -233,6 +252,7 @@ Step AttemptPrepare(ClaimCore& core, Operation& operation) {
       return Step::Wait(Annotate(built, work.context), Backoff(operation.failures++));
     }
     if (!built.ok()) return Step::Done(Annotate(built, work.context));
+    if (work.hidden_fault.has_value() && !HasBegun(work)) return WaitForHealth(work);
   }
   std::set<std::string> keys;
   for (const records::Hold& hold : work.holds) keys.insert(hold.key);

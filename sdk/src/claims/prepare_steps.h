@@ -32,6 +32,11 @@ struct PrepareWork {
   std::vector<std::string> keys;      // of the draft and of the record there is
   std::vector<records::Hold> others;  // of other claims on the keys of `holds`
   records::OperationLock lock;
+  // The first device that new work must not have: where it is, and why.
+  struct HiddenFault {
+    std::string pool, device, text;
+  };
+  std::optional<HiddenFault> hidden_fault;
   bool waited = false;  // for a lock: then the claim is read again before the backend is called
   std::string context;
 };

@@ -89,14 +89,21 @@ class ClaimTurn {
                                               record_.devices.size(), " devices"));
     }
     Record renewed = record_;
+    bool changed = renewed.claim_edits != result.claim_edits;
     for (size_t i = 0; i < renewed.devices.size(); ++i) {
+      changed |= renewed.devices[i].edits != result.device_edits[i];
       renewed.devices[i].edits = std::move(result.device_edits[i]);
     }
+    // A backend may always answer with what it would give now.
+    if (!changed) return absl::OkStatus();
     renewed.claim_edits = std::move(result.claim_edits);
     // The file first: it is what finds out that CDI does not allow these edits. Should the process end before the
     // record is written, the backend is asked again.
     DRA_RETURN_IF_ERROR(core_.EnsureCdi(renewed, /*may_match=*/false).status());
     record_ = std::move(renewed);
+    core_.deps.logger.Info(
+        "the CDI file of a prepared claim is another one now, as the backend asked",
+        {{"driver", core_.options.driver_name}, {"claim_uid", claim_.uid}});
     return absl::OkStatus();
   }
 

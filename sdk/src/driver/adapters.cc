@@ -26,6 +26,18 @@ status::ClaimKey ToKey(const loader::ClaimIdentity& claim) {
   return {claim.namespace_name, claim.name, claim.uid};
 }
 
+std::string HiddenFault(const inventory::Device& device) {
+  if (!device.hidden_fault) return "";
+  const loader::DeviceHealth& health = device.health;
+  return absl::StrCat(
+      "device ", device.pool, "/", device.name, " is unhealthy (", health.fault_class,
+      health.message.empty() ? "" : ": ", health.message,
+      "), which the scheduler cannot be told, since no taint can be published on it (see "
+      "docs/operations.md): ",
+      health.remedy, health.remedy.empty() ? "" : "; or ",
+      "delete the pod, to have it scheduled anew");
+}
+
 }  // namespace
 
 absl::StatusOr<resource::ResourceClaim> ApiClaimReader::GetClaim(absl::string_view namespace_name,
@@ -53,7 +65,8 @@ absl::StatusOr<claims::DeviceFacts> InventoryCatalog::FindDevice(absl::string_vi
     const std::shared_ptr<const inventory::Snapshot> snapshot = inventory_->Get();
     const inventory::Device* found = snapshot->known ? snapshot->FindDevice(pool, device) : nullptr;
     if (found != nullptr)
-      return claims::DeviceFacts{found->identity, found->exclusion_keys, found->device};
+      return claims::DeviceFacts{found->identity, found->exclusion_keys, found->device,
+                                 HiddenFault(*found)};
     if (attempt == 1) {
       if (!snapshot->known) {
         return Annotate(absl::UnavailableError(std::string(snapshot->last_error.message())),

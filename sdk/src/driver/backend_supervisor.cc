@@ -147,6 +147,11 @@ void BackendSupervisor::RunDiscovery(const std::stop_token& stop) {
     }
     if (created && restart) {
       logger_.Warn("backend asked for a restart", {{"reason", GetState().restart_reason}});
+      {
+        // Health is not asked meanwhile: that there is no instance says nothing of the devices.
+        const std::lock_guard<std::mutex> lock(mutex_);
+        state_.created = false;
+      }
       backend_->Destroy();
       created = false;
     }

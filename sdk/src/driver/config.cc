@@ -1,5 +1,6 @@
 #include "dra/driver/config.h"
 
+#include <optional>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -23,6 +24,33 @@ void ReadLog(YamlMapping log, DaemonConfig* config) {
   config->log_format = format == "json" ? LogFormat::kJson : LogFormat::kText;
 }
 
+// What a fault does to its device, by severity and by fault class.
+void ReadTaintEffects(YamlMapping mapping, inventory::TaintEffects* effects) {
+  YamlMapping by_severity = mapping.Mapping("bySeverity");
+  for (auto& [severity, effect] : effects->by_severity) {
+    std::string name = inventory::TaintEffectName(effect);
+    by_severity.OneOf(inventory::SeverityName(severity), {"None", "NoSchedule", "NoExecute"},
+                      &name);
+    effect = *inventory::TaintEffectOf(name);
+  }
+  YamlMapping by_class = mapping.Mapping("byClass");
+  for (const std::string& fault_class : by_class.Keys()) {
+    Json name;
+    by_class.Any(fault_class, &name);
+    const std::optional<inventory::TaintEffect> effect =
+        name.is_string() ? inventory::TaintEffectOf(name.get<std::string>()) : std::nullopt;
+    const absl::Status valid = fault_class.empty() ? absl::InvalidArgumentError("is empty")
+                                                   : resource::CheckLabelValue(fault_class);
+    if (!valid.ok()) {
+      by_class.Fail(fault_class, absl::StrCat("no fault class is called so: ", valid.message()));
+    } else if (!effect.has_value()) {
+      by_class.Fail(fault_class, "must be one of None, NoSchedule, NoExecute");
+    } else {
+      effects->by_class[fault_class] = *effect;
+    }
+  }
+}
+
 DriverConfig ReadDriver(YamlMapping mapping) {
   DriverConfig driver;
   mapping.String("name", &driver.name);
@@ -38,6 +66,7 @@ DriverConfig ReadDriver(YamlMapping mapping) {
   mapping.Duration("orphanCheckInterval", absl::Seconds(1), absl::Hours(24),
                    &driver.orphan_check_interval);
   mapping.Duration("orphanGrace", absl::Seconds(1), absl::Hours(24), &driver.orphan_grace);
+  ReadTaintEffects(mapping.Mapping("taintEffects"), &driver.taint_effects);
   if (driver.name.empty())
     mapping.Fail("name", "is required: the driver name, such as gpu.example.com");
   if (driver.backend.empty()) {

@@ -34,18 +34,33 @@ FindingReporter::FindingReporter(std::string driver_name, std::string node_name,
 
 void FindingReporter::Report(const inventory::Snapshot& snapshot) {
   std::map<std::string, int> by_health = {{"healthy", 0}, {"unhealthy", 0}, {"unknown", 0}};
+  std::map<std::string, int> by_severity = {
+      {"unset", 0}, {"minor", 0}, {"major", 0}, {"critical", 0}};
+  std::map<Key, Sickness> sick;
   for (const inventory::Pool& pool : snapshot.pools) {
-    for (const auto& device : pool.devices) ++by_health[HealthName(device->health.state)];
+    for (const auto& device : pool.devices) {
+      const loader::DeviceHealth& health = device->health;
+      ++by_health[HealthName(health.state)];
+      if (health.state != loader::HealthState::kUnhealthy) continue;
+      ++by_severity[inventory::SeverityName(health.severity)];
+      sick[{pool.name, device->name}] = {health.fault_class, health.severity};
+    }
   }
   for (const auto& [health, count] : by_health) {
     metrics_->Set("dra_devices", count, {{"driver", driver_name_}, {"health", health}});
+  }
+  for (const auto& [severity, count] : by_severity) {
+    metrics_->Set("dra_unhealthy_devices", count,
+                  {{"driver", driver_name_}, {"severity", severity}});
   }
   metrics_->Set("dra_inventory_findings", static_cast<double>(snapshot.findings.size()),
                 {{"driver", driver_name_}});
 
   std::vector<inventory::Finding> added;
+  std::map<Key, Sickness> sick_before;
   {
     const absl::MutexLock lock(&mutex_);
+    sick_before = std::exchange(sick_, sick);
     for (const inventory::Finding& finding : snapshot.findings) {
       if (std::find(reported_.begin(), reported_.end(), finding) == reported_.end())
         added.push_back(finding);
@@ -64,6 +79,23 @@ void FindingReporter::Report(const inventory::Snapshot& snapshot) {
     events_->Record(observe::EventType::kWarning, node, "InventoryFinding", "Discover",
                     absl::StrCat(driver_name_, ": device \"", finding.device, "\" ", finding.field,
                                  ": ", finding.problem, "; ", finding.action));
+  }
+  for (const auto& [key, sickness] : sick) {
+    const auto before = sick_before.find(key);
+    if (before != sick_before.end() && before->second == sickness) continue;
+    const loader::DeviceHealth& health = snapshot.FindDevice(key.first, key.second)->health;
+    events_->Record(observe::EventType::kWarning, node, "DeviceUnhealthy", "Observe",
+                    absl::StrCat(driver_name_, ": device ", key.first, "/", key.second, ": ",
+                                 health.fault_class, " (severity ",
+                                 inventory::SeverityName(health.severity), "): ", health.message,
+                                 health.remedy.empty() ? "" : "; remedy: ", health.remedy));
+  }
+  for (const auto& [key, sickness] : sick_before) {
+    const inventory::Device* const device = snapshot.FindDevice(key.first, key.second);
+    if (device == nullptr || device->health.state != loader::HealthState::kHealthy) continue;
+    events_->Record(
+        observe::EventType::kNormal, node, "DeviceHealthy", "Observe",
+        absl::StrCat(driver_name_, ": device ", key.first, "/", key.second, " is healthy again"));
   }
 }
 

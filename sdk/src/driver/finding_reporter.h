@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -13,7 +15,8 @@
 namespace dra::driver {
 
 // Says what the inventory repaired, dropped or could not look at: each finding once in log and Event while it lasts,
-// and in the gauge dra_inventory_findings. Any thread.
+// and in the gauge dra_inventory_findings. And which devices are unhealthy: an Event when one becomes so, or so in another
+// way, and when it is healthy again; gauges. Any thread.
 class FindingReporter {
  public:
   // events and metrics outlive this.
@@ -22,6 +25,8 @@ class FindingReporter {
   void Report(const inventory::Snapshot& snapshot);
 
  private:
+  using Key = std::pair<std::string, std::string>;                 // pool, device
+  using Sickness = std::pair<std::string, loader::FaultSeverity>;  // fault class
   const std::string driver_name_;
   const std::string node_name_;
   observe::EventRecorder* const events_;
@@ -29,6 +34,7 @@ class FindingReporter {
   const Logger logger_;
   absl::Mutex mutex_;
   std::vector<inventory::Finding> reported_ ABSL_GUARDED_BY(mutex_);
+  std::map<Key, Sickness> sick_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dra::driver

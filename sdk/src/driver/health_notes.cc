@@ -21,7 +21,7 @@ constexpr char kUnreadable[] = "unreadable-note";
 // devices, and of more than so many devices the faults that are over go first.
 constexpr size_t kMaxName = 63;
 constexpr size_t kMaxText = 200;
-constexpr size_t kMaxTextOfMany = 32;
+constexpr size_t kMaxTextOfMany = 16;
 constexpr size_t kMany = 16;
 constexpr size_t kMaxFaults = 100;
 
@@ -66,9 +66,14 @@ std::string EncodeFaults(const std::vector<Fault>& faults) {
                    {"clearsWith", fault.clears_with.substr(0, kMaxName)},
                    {"since", TimeText(fault.since)},
                    {"flaps", fault.flaps}};
+    if (fault.severity != loader::FaultSeverity::kUnset)
+      device["severity"] = inventory::SeverityName(fault.severity);
+    if (fault.effect != inventory::TaintEffect::kNoSchedule)
+      device["taintEffect"] = inventory::TaintEffectName(fault.effect);
+    if (fault.effect_since != fault.since) device["taintSince"] = TimeText(fault.effect_since);
     if (!fault.evidence.text.empty()) {
       device["evidence"] = {{"text", fault.evidence.text.substr(0, text)},
-                            {"by", fault.evidence.by.substr(0, kMaxName)},
+                            {"by", fault.evidence.by.substr(0, std::min(text, kMaxName))},
                             {"at", TimeText(fault.evidence.at)}};
     }
     devices.push_back(std::move(device));
@@ -101,6 +106,12 @@ absl::StatusOr<std::vector<Fault>> DecodeFaults(absl::string_view text,
     fault.clears_with = StringOr(device, "clearsWith");
     fault.since = TimeOf(device, "since");
     fault.flaps = static_cast<int>(std::clamp<int64_t>(IntOr(device, "flaps"), 0, 1000000));
+    // An earlier release wrote none of these: no severity, and the taint that every fault had.
+    fault.severity = inventory::SeverityOf(StringOr(device, "severity"));
+    fault.effect = inventory::TaintEffectOf(StringOr(device, "taintEffect"))
+                       .value_or(inventory::TaintEffect::kNoSchedule);
+    fault.effect_since = TimeOf(device, "taintSince");
+    if (fault.effect_since == absl::InfinitePast()) fault.effect_since = fault.since;
     if (const Json* evidence = Find(device, "evidence"); evidence != nullptr) {
       fault.evidence = {StringOr(*evidence, "text"), StringOr(*evidence, "by"),
                         TimeOf(*evidence, "at")};

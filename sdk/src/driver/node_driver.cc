@@ -160,6 +160,7 @@ class NodeDriverImpl final : public NodeDriver {
     options.driver_name = config_.name;
     options.node_name = daemon_.node_name;
     options.never_tainted = never_tainted;
+    options.taint_effects = config_.taint_effects;
     inventory_ = std::make_unique<inventory::Inventory>(options, environment_.clock, logger_);
 
     publisher::Options publish;

@@ -89,6 +89,8 @@ Json FaultsJson(const std::vector<inventory::Fault>& faults) {
     list.push_back({{"pool", fault.pool},
                     {"device", fault.device},
                     {"faultClass", fault.fault_class},
+                    {"severity", inventory::SeverityName(fault.severity)},
+                    {"taintEffect", inventory::TaintEffectName(fault.effect)},
                     {"message", fault.message},
                     {"remedy", fault.remedy},
                     {"clearsWith", fault.clears_with},

@@ -311,6 +311,13 @@ void YamlMapping::OneOf(absl::string_view key, const std::vector<std::string>& a
   *out = node.Scalar();
 }
 
+std::vector<std::string> YamlMapping::Keys() const {
+  std::vector<std::string> keys;
+  if (!level_->node.IsDefined() || !level_->node.IsMap()) return keys;
+  for (const auto& entry : level_->node) keys.push_back(entry.first.Scalar());
+  return keys;
+}
+
 YamlMapping YamlMapping::Mapping(absl::string_view key) {
   const std::shared_ptr<Level> level = AddLevel(Owner(), level_->PathOf(key));
   level->node.reset(level_->Get(key));

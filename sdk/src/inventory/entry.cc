@@ -66,16 +66,18 @@ std::string FormatSeconds(absl::Time time) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
 }
 
-// Adds a NoSchedule taint that outranks the device's own: the last of too many own taints makes room. `room` is how many
-// taints may stand before it.
-void AddTaint(const std::string& key, absl::Time since, size_t room, const std::string& value,
-              Json* taints) {
+// Adds a taint that outranks the device's own: the last of too many own taints makes room, unless this one only informs.
+// `room` is how many taints may stand before it.
+void AddTaint(const std::string& key, TaintEffect effect, absl::Time since, size_t room,
+              const std::string& value, Json* taints) {
+  const char* const name = TaintEffectName(effect);
   for (const Json& taint : *taints) {
-    // The backend's own word on the same key keeps work away already.
-    if (StringOr(taint, "key") == key && StringOr(taint, "effect") == "NoSchedule") return;
+    // The backend's own word on the same key does that already.
+    if (StringOr(taint, "key") == key && StringOr(taint, "effect") == name) return;
   }
+  if (effect == TaintEffect::kNone && taints->size() > room) return;
   while (taints->size() > room) taints->erase(taints->size() - 1);
-  Json taint = {{"key", key}, {"effect", "NoSchedule"}, {"timeAdded", FormatSeconds(since)}};
+  Json taint = {{"key", key}, {"effect", name}, {"timeAdded", FormatSeconds(since)}};
   if (!value.empty() && resource::CheckLabelValue(value).ok()) taint["value"] = value;
   taints->push_back(std::move(taint));
 }
@@ -86,11 +88,13 @@ Json Taints(const Options& options, const Drain& drain, const Entry& entry) {
   Json taints = own != nullptr && own->is_array() ? *own : Json::array();
   const size_t room = resource::kMaxTaintsPerDevice - 1;
   if (entry.fault.sick()) {
-    AddTaint(TaintKey(options), entry.fault.fault().since, drain.on ? room - 1 : room,
-             entry.fault.fault().fault_class, &taints);
+    const Fault& fault = entry.fault.fault();
+    AddTaint(TaintKey(options), fault.effect, fault.effect_since, drain.on ? room - 1 : room,
+             fault.fault_class, &taints);
   }
   if (drain.on) {
-    AddTaint(absl::StrCat(options.driver_name, "/drain"), drain.since, room, "", &taints);
+    AddTaint(absl::StrCat(options.driver_name, "/drain"), TaintEffect::kNoSchedule, drain.since,
+             room, "", &taints);
   }
   return taints;
 }
@@ -138,15 +142,16 @@ void StampTaints(absl::Time now, Entry* entry, Json* taints) {
 
 bool SameHealth(const loader::DeviceHealth& a, const loader::DeviceHealth& b) {
   const auto all = [](const loader::DeviceHealth& h) {
-    return std::tie(h.state, h.fault_class, h.message, h.remedy, h.clears_with);
+    return std::tie(h.state, h.fault_class, h.message, h.remedy, h.clears_with, h.severity,
+                    h.unknown_severity);
   };
   return all(a) == all(b);
 }
 
 bool SamePicture(const Device& a, const Device& b) {
   return a.identity == b.identity && a.exclusion_keys == b.exclusion_keys && a.gone == b.gone &&
-         a.withheld == b.withheld && a.leans == b.leans && a.health_since == b.health_since &&
-         SameHealth(a.health, b.health) &&
+         a.withheld == b.withheld && a.leans == b.leans && a.hidden_fault == b.hidden_fault &&
+         a.health_since == b.health_since && SameHealth(a.health, b.health) &&
          (a.device == b.device || resource::SemanticallyEqual(a.device, b.device));
 }
 
@@ -162,6 +167,7 @@ bool MergeHealth(Entry* entry, absl::Time now) {
     health.message = fault.message;
     health.remedy = fault.remedy;
     health.clears_with = fault.clears_with;
+    health.severity = fault.severity;
   } else if (auto own = OwnTaintHealth(entry->base); own.has_value()) {
     health = *std::move(own);
   } else if (!entry->lost.empty()) {
@@ -170,10 +176,12 @@ bool MergeHealth(Entry* entry, absl::Time now) {
     health.message = entry->lost;
     health.remedy = "delete the pod, to have it scheduled anew";
     health.clears_with.clear();
+    health.severity = loader::FaultSeverity::kCritical;
   }
   if (SameHealth(entry->health, health)) return false;
   const bool other_state = entry->health.state != health.state;
-  if (other_state || entry->health.fault_class != health.fault_class) {
+  if (other_state || entry->health.fault_class != health.fault_class ||
+      entry->health.severity != health.severity) {
     // After a restart a stored fault is as old as it was.
     entry->health_since = entry->fault.sick() && other_state ? entry->fault.fault().since : now;
   }
@@ -197,22 +205,31 @@ void Publish(const Options& options, const loader::ServerFields& fields, const D
   device.device = entry->base;
   Json taints = Taints(options, drain, *entry);
   StampTaints(now, entry, &taints);
-  const bool refused_taint = options.never_tainted && !taints.empty();
-  if (taints.empty() || options.never_tainted) {
+  if (taints.empty()) {
     device.device.erase("taints");
   } else {
     device.device["taints"] = std::move(taints);
   }
+  // Slices of a backend that never has taints may hold more devices than tainted ones can.
+  const bool refused_taint = options.never_tainted && resource::HasKeepAwayTaint(device.device);
+  if (options.never_tainted) device.device.erase("taints");
 
   std::vector<absl::string_view> dropped, gates;
   bool leans = refused_taint;
+  bool hides_taint = refused_taint;
   for (const Need& need : Needs(device.device, fields)) {
     if (need.support == FieldSupport::kKept) continue;
     leans = true;
     if (need.support != FieldSupport::kDropped) continue;
     dropped.push_back(need.field);
     gates.push_back(need.gate);
+    hides_taint = hides_taint || need.field == "taints";
   }
+  // A taint may also be there for a drain, or only inform.
+  const bool keeps_away =
+      (entry->fault.sick() && entry->fault.fault().effect != TaintEffect::kNone) ||
+      OwnTaintHealth(entry->base).has_value();
+  device.hidden_fault = hides_taint && keeps_away;
   device.leans = leans;
   device.withheld = leans && !entry->held;
   if (!dropped.empty()) {

@@ -17,12 +17,12 @@ struct Moment {
 // The fault of one device as reports come in. One thread at a time.
 class FaultState {
  public:
-  // As an earlier process left it.
-  void Restore(const Fault& fault, const Moment& now);
+  // As an earlier process left it. True if the taint has another effect now, so that the note must be written again.
+  bool Restore(const Fault& fault, const TaintEffects& effects, const Moment& now);
 
   // Takes the current report. True if the fault changed so that its note must be written again; flaps and texts alone
   // are not written, which bounds the writes of a device that flaps for ever.
-  bool Report(const loader::DeviceHealth& health, const Moment& now);
+  bool Report(const loader::DeviceHealth& health, const TaintEffects& effects, const Moment& now);
   // Takes evidence that the fault has gone. It ends the fault unless the last report says that the device is sick.
   void Clear(Evidence evidence, const Moment& now);
 
@@ -35,17 +35,18 @@ class FaultState {
   }
 
  private:
-  bool FallSick(const loader::DeviceHealth& health, const Moment& now);
-  bool StaySick(const loader::DeviceHealth& health, const Moment& now);
+  bool FallSick(const loader::DeviceHealth& health, const TaintEffects& effects, const Moment& now);
+  bool StaySick(const loader::DeviceHealth& health, const TaintEffects& effects, const Moment& now);
   bool SeemWell(const loader::DeviceHealth& health, const Moment& now);
   void End(const Moment& now);
+  void TakeGrade(const loader::DeviceHealth& health, TaintEffect effect, const Moment& now);
   void TakeTexts(const loader::DeviceHealth& health);
 
   Fault fault_;
   bool reported_sick_ = false;                // the last report said so
   std::optional<MonotonicTime> well_since_;   // sick, but reported healthy without a break
   std::optional<MonotonicTime> ended_;        // when the last fault ended
-  std::optional<MonotonicTime> detail_time_;  // when fault class or evidence last changed
+  std::optional<MonotonicTime> detail_time_;  // when fault class, severity or evidence last changed
 };
 
 }  // namespace dra::inventory

@@ -76,6 +76,7 @@ std::set<std::string> Inventory::State::RefuseSlides(AcceptedDiscovery* accepted
 
 void Inventory::State::TakeDevice(const DeviceKey& key, Candidate candidate) {
   Entry& entry = entries[key];
+  bool other_effect = false;
   if (entry.identity != candidate.identity) {
     // New, or other hardware in the same place: what was known of the old says nothing about it.
     const bool held = entry.held;
@@ -87,9 +88,12 @@ void Inventory::State::TakeDevice(const DeviceKey& key, Candidate candidate) {
     entry.health_since = clock->Now();
     if (replaced) health.erase(key);
     const auto note = restored.find({candidate.identity, key});
-    if (note != restored.end()) entry.fault.Restore(note->second, Now());
+    if (note != restored.end()) {
+      other_effect = entry.fault.Restore(note->second, options.taint_effects, Now());
+    }
   }
   entry.identity = std::move(candidate.identity);
+  if (other_effect) NoteFault(key, entry);
   if (entry.exclusion_keys != candidate.exclusion_keys || entry.base != candidate.device) {
     entry.exclusion_keys = std::move(candidate.exclusion_keys);
     entry.base = std::move(candidate.device);
@@ -168,6 +172,7 @@ std::shared_ptr<const Snapshot> Inventory::State::Rebuild() {
   for (auto& [key, entry] : entries) {
     if (entry.dirty) Publish(options, fields, drain, now, &entry);
     if (entry.fault.needs_evidence()) next.findings.push_back(MissingEvidence(entry));
+    if (entry.reported.unknown_severity != 0) next.findings.push_back(UnknownSeverity(entry));
     next.findings.insert(next.findings.end(), entry.findings.begin(), entry.findings.end());
     pools[key.first].devices.push_back(entry.published);
   }

@@ -30,6 +30,15 @@ Finding MissingEvidence(const Entry& entry) {
           "device stays tainted until dra-driver clear-fault gives it"};
 }
 
+Finding UnknownSeverity(const Entry& entry) {
+  return {entry.pool,
+          entry.name,
+          "severity",
+          absl::StrCat(entry.reported.unknown_severity),
+          "no such severity is known to this dra-driver",
+          "counts as unset"};
+}
+
 void Inventory::State::ReportNewDevices() {
   // A device that is new here may have been named by the last report already.
   const Moment now = Now();
@@ -38,7 +47,7 @@ void Inventory::State::ReportNewDevices() {
     const auto reported = health.find(key);
     if (reported == health.end()) continue;
     entry.reported = reported->second;
-    if (entry.fault.Report(entry.reported, now)) NoteFault(key, entry);
+    if (entry.fault.Report(entry.reported, options.taint_effects, now)) NoteFault(key, entry);
   }
 }
 
@@ -49,7 +58,7 @@ void Inventory::State::ReportHealth() {
   for (auto& [key, entry] : entries) {
     const auto reported = health.find(key);
     entry.reported = reported == health.end() ? loader::DeviceHealth() : reported->second;
-    if (entry.fault.Report(entry.reported, now)) NoteFault(key, entry);
+    if (entry.fault.Report(entry.reported, options.taint_effects, now)) NoteFault(key, entry);
   }
   ShowHealth();
 }
@@ -76,7 +85,9 @@ void Inventory::State::LogHealth(const Entry& entry) const {
     case loader::HealthState::kUnhealthy:
       logger.Warn(absl::StrCat("device is unhealthy: ", entry.health.fault_class, " ",
                                entry.health.message),
-                  fields_of_device);
+                  {{"pool", entry.pool},
+                   {"device", entry.name},
+                   {"severity", SeverityName(entry.health.severity)}});
       break;
     case loader::HealthState::kUnknown:
       logger.Debug("health of device is unknown", fields_of_device);

@@ -64,5 +64,7 @@ struct Inventory::State {
 
 // A device that seems well, but whose fault asks for more than that.
 Finding MissingEvidence(const Entry& entry);
+// A report with a severity that this host does not know.
+Finding UnknownSeverity(const Entry& entry);
 
 }  // namespace dra::inventory

@@ -1,6 +1,7 @@
 #include "loader/collectors.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "dra/base/status.h"
@@ -14,6 +15,21 @@ namespace {
 absl::Status BackendFault(const absl::Status& status) {
   return absl::InternalError(
       absl::StrCat("backend answered junk: ", std::string(status.message())));
+}
+
+std::optional<FaultSeverity> SeverityOf(int32_t value) {
+  switch (value) {
+    case DRA_SEVERITY_UNSET:
+      return FaultSeverity::kUnset;
+    case DRA_SEVERITY_MINOR:
+      return FaultSeverity::kMinor;
+    case DRA_SEVERITY_MAJOR:
+      return FaultSeverity::kMajor;
+    case DRA_SEVERITY_CRITICAL:
+      return FaultSeverity::kCritical;
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -374,6 +390,13 @@ absl::Status HealthCollector::Read(const dra_device_health& health, DeviceHealth
   if (DRA_HAS(&health, dra_device_health, remedy)) into.remedy = ShownText(health.remedy);
   if (DRA_HAS(&health, dra_device_health, clears_with))
     into.clears_with = ShownText(health.clears_with);
+  if (DRA_HAS(&health, dra_device_health, severity)) {
+    if (const std::optional<FaultSeverity> known = SeverityOf(health.severity)) {
+      into.severity = *known;
+    } else {
+      into.unknown_severity = health.severity;
+    }
+  }
   return absl::OkStatus();
 }
 

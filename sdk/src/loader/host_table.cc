@@ -159,8 +159,9 @@ struct HostTable::Functions {
                              dra_error* err) noexcept {
     return Do(ctx, err, [&](HostServices& services) -> absl::Status {
       DRA_ASSIGN_OR_RETURN(const auto hook, Self(ctx).FindCall(call_id));
-      DRA_ASSIGN_OR_RETURN(const std::string content,
-                           CheckedBytes(bytes, kMaxSharedFileBytes, "shared_file"));
+      // Not copied: it may be a whole program, given with each claim.
+      DRA_ASSIGN_OR_RETURN(const absl::string_view content,
+                           CheckedView(bytes, kMaxSharedFileBytes, "shared_file"));
       DRA_ASSIGN_OR_RETURN(const std::string path, services.SharedFile(hook->claim_uid(), content));
       Answer(sink, path);
       return absl::OkStatus();

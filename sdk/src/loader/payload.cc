@@ -58,8 +58,9 @@ bool IsDnsLabel(absl::string_view text) {
          std::all_of(text.begin(), text.end(), [&](char c) { return alphanumeric(c) || c == '-'; });
 }
 
-absl::StatusOr<std::string> CheckedBytes(dra_str bytes, size_t max_bytes, absl::string_view what) {
-  if (bytes.size == 0) return std::string();
+absl::StatusOr<absl::string_view> CheckedView(dra_str bytes, size_t max_bytes,
+                                              absl::string_view what) {
+  if (bytes.size == 0) return absl::string_view();
   if (bytes.data == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(what, ": NULL with a size of ", bytes.size));
   }
@@ -67,7 +68,12 @@ absl::StatusOr<std::string> CheckedBytes(dra_str bytes, size_t max_bytes, absl::
     return absl::InvalidArgumentError(
         absl::StrCat(what, ": ", bytes.size, " bytes, at most ", max_bytes, " are taken"));
   }
-  return std::string(bytes.data, bytes.size);
+  return absl::string_view(bytes.data, bytes.size);
+}
+
+absl::StatusOr<std::string> CheckedBytes(dra_str bytes, size_t max_bytes, absl::string_view what) {
+  DRA_ASSIGN_OR_RETURN(const absl::string_view view, CheckedView(bytes, max_bytes, what));
+  return std::string(view);
 }
 
 absl::StatusOr<std::string> CheckedText(dra_str text, size_t max_bytes, absl::string_view what) {

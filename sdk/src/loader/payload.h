@@ -23,6 +23,8 @@ inline constexpr size_t kMaxJsonDepth = 64;
 inline constexpr size_t kMaxItems = 16384;  // devices, errors, health reports of one call
 
 // The bytes as they are. Errors: InvalidArgument naming `what` for a NULL pointer with a size or more than `max_bytes`.
+absl::StatusOr<absl::string_view> CheckedView(dra_str bytes, size_t max_bytes,
+                                              absl::string_view what);
 absl::StatusOr<std::string> CheckedBytes(dra_str bytes, size_t max_bytes, absl::string_view what);
 // The same, and they must be UTF-8 without NUL.
 absl::StatusOr<std::string> CheckedText(dra_str text, size_t max_bytes, absl::string_view what);

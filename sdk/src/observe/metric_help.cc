@@ -42,6 +42,8 @@ constexpr Help kHelp[] = {
      "Drivers that ran on this node, are no longer configured, and are not gone yet."},
     {"dra_slice_writes_total", "Calls that create, update or delete a ResourceSlice."},
     {"dra_slices", "The driver's slices that are stored."},
+    {"dra_unhealthy_devices",
+     "Unhealthy devices of the inventory by severity: unset, minor, major, critical."},
 };
 
 }  // namespace

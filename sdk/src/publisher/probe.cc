@@ -74,6 +74,7 @@ class Prober {
     }
     AskCounters();
     AskListAttribute();
+    AskTaintEffectNone();
     return std::move(result_);
   }
 
@@ -165,6 +166,18 @@ class Prober {
     const Json* probe = attributes == nullptr ? nullptr : Find(*attributes, "probe");
     const bool kept = probe != nullptr && IsPresent(Find(*probe, "strings"));
     result_.fields.list_attributes = kept ? FieldSupport::kKept : FieldSupport::kDropped;
+  }
+
+  // Refused, not dropped, by a server that is older than this effect.
+  void AskTaintEffectNone() {
+    result_.fields.taint_effect_none = result_.fields.taints;
+    if (result_.fields.taints != FieldSupport::kKept) return;
+    const auto stored =
+        DryRun({{"devices",
+                 {{{"name", "probe"}, {"taints", {{{"key", "dra-probe"}, {"effect", "None"}}}}}}}});
+    if (stored.ok()) return;
+    result_.fields.taint_effect_none =
+        absl::IsInvalidArgument(stored.status()) ? FieldSupport::kDropped : FieldSupport::kUnknown;
   }
 
   kube::ApiClient& api_;

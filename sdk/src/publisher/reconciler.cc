@@ -136,7 +136,7 @@ void Reconciler::Probe(const std::stop_token& stop) {
        {&loader::ServerFields::counters, &loader::ServerFields::multiple_allocations,
         &loader::ServerFields::taints, &loader::ServerFields::binding_conditions,
         &loader::ServerFields::list_attributes, &loader::ServerFields::node_allocatable,
-        &loader::ServerFields::skip_node_operations}) {
+        &loader::ServerFields::skip_node_operations, &loader::ServerFields::taint_effect_none}) {
     if (probe.fields.*member != loader::FieldSupport::kUnknown) {
       fields.*member = probe.fields.*member;
     }

@@ -129,6 +129,7 @@ class PoolSelector {
 
   // Takes away what the server would drop anyway (then wanted and stored can be equal) or refuse.
   void StripDropped(const inventory::Device& source, Json& device) {
+    if (fields_.taint_effect_none != FieldSupport::kKept) StripInformingTaints(source, device);
     for (const Lean& lean : Leans()) {
       if (fields_.*lean.support != FieldSupport::kDropped) continue;
       for (const char* member : lean.members) device.erase(member);
@@ -143,6 +144,32 @@ class PoolSelector {
       device.erase("nodeAllocatableResources");
     }
     if (fields_.list_attributes != FieldSupport::kKept) StripListAttributes(source, device);
+  }
+
+  // A server that does not know this effect refuses the whole slice for it.
+  void StripInformingTaints(const inventory::Device& source, Json& device) {
+    const auto taints = device.find("taints");
+    if (taints == device.end() || !taints->is_array()) return;
+    Json kept = Json::array();
+    for (Json& taint : *taints) {
+      if (StringOr(taint, "effect") != "None") {
+        kept.push_back(std::move(taint));
+        continue;
+      }
+      selection_.lacks_fields = true;
+      const bool too_old = fields_.taints == FieldSupport::kKept &&
+                           fields_.taint_effect_none == FieldSupport::kDropped;
+      Tell(source.name, "taints", StringOr(taint, "key"),
+           too_old
+               ? "the API server is older than Kubernetes 1.35 and refuses the taint effect None"
+               : NotKept(fields_.taint_effect_none, "DRADeviceTaints"),
+           "published without the taint", "FieldDropped");
+    }
+    if (kept.empty()) {
+      device.erase("taints");
+    } else {
+      *taints = std::move(kept);
+    }
   }
 
   static void StripRequestPolicies(Json& device) {

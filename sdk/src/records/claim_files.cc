@@ -10,6 +10,9 @@
 namespace dra::records {
 namespace {
 
+constexpr uint32_t kSharedMode = 0755;
+constexpr size_t kMaxSizes = 64;  // of shared files whose last name is remembered
+
 absl::Status CheckDirectoryName(absl::string_view claim_uid) {
   if (IsSafeFileId(claim_uid)) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -38,6 +41,10 @@ std::string ClaimFiles::SharedDirectory(absl::string_view name) const {
   return JoinPath(shared_, name);
 }
 
+std::string ClaimFiles::SharedFile(absl::string_view name) const {
+  return JoinPath(SharedDirectory(name), "file");
+}
+
 absl::StatusOr<std::string> ClaimFiles::ClaimDirectory(absl::string_view claim_uid) {
   DRA_RETURN_IF_ERROR(CheckDirectoryName(claim_uid));
   const std::string path = JoinPath(files_, claim_uid);
@@ -45,24 +52,50 @@ absl::StatusOr<std::string> ClaimFiles::ClaimDirectory(absl::string_view claim_u
   return path;
 }
 
-absl::StatusOr<std::string> ClaimFiles::AddShared(absl::string_view claim_uid,
-                                                  absl::string_view bytes, const Call& call) {
+std::string ClaimFiles::LastOfSize(size_t bytes) {
+  const absl::MutexLock lock(&mutex_);
+  const auto found = last_of_size_.find(bytes);
+  return found == last_of_size_.end() ? std::string() : found->second;
+}
+
+void ClaimFiles::KeepLast(size_t bytes, const std::string& name) {
+  const absl::MutexLock lock(&mutex_);
+  if (last_of_size_.size() >= kMaxSizes) last_of_size_.clear();
+  last_of_size_[bytes] = name;
+}
+
+absl::StatusOr<std::string> ClaimFiles::AddShared(
+    absl::string_view claim_uid, absl::string_view bytes,
+    absl::FunctionRef<void(const std::string& name)> named, const Call& call) {
   DRA_RETURN_IF_ERROR(CheckDirectoryName(claim_uid));
-  const std::string name = SharedName(bytes);
-  DRA_ASSIGN_OR_RETURN(const OperationLock lock, locks_->LockKey(SharedKey(name), call));
-  const std::string directory = SharedDirectory(name);
-  const std::string users = JoinPath(directory, "users");
-  DRA_RETURN_IF_ERROR(MakeDirectories(*fs_, users, 0755));
-  const std::string path = JoinPath(directory, "file");
-  // The content is compared, not only looked for: a power cut may have left a file of the right name with no bytes.
-  const absl::StatusOr<std::string> stored = fs_->ReadOwnFile(path, bytes.size() + 1);
-  if (!stored.ok() || bytes != *stored) {
-    DRA_RETURN_IF_ERROR(WriteFileAtomically(*fs_, path, bytes, 0755, Durability::kDurable));
+  // The content is compared, not only looked for: a power cut may have left a file of the right name with no bytes, and
+  // somebody may have changed it. Mostly it is the program of the claim before, so that one is compared first: with
+  // bytes that are the same the name is right, and a digest of them would cost several times as much.
+  std::string name = LastOfSize(bytes.size());
+  OperationLock lock;
+  bool whole = false;
+  if (!name.empty()) {
+    DRA_ASSIGN_OR_RETURN(lock, locks_->LockKey(SharedKey(name), call));
+    whole = fs_->OwnFileIs(SharedFile(name), bytes, kSharedMode).value_or(false);
   }
-  const std::string user = JoinPath(users, claim_uid);
-  const absl::Status entered = fs_->CreateFile(user, "", 0600, /*sync=*/false);
+  if (std::string digest = whole ? name : SharedName(bytes); digest != name) {
+    name = std::move(digest);
+    lock = OperationLock();
+    DRA_ASSIGN_OR_RETURN(lock, locks_->LockKey(SharedKey(name), call));
+    whole = fs_->OwnFileIs(SharedFile(name), bytes, kSharedMode).value_or(false);
+  }
+  named(name);
+  const std::string users = JoinPath(SharedDirectory(name), "users");
+  DRA_RETURN_IF_ERROR(MakeDirectories(*fs_, users, 0755));
+  if (!whole) {
+    DRA_RETURN_IF_ERROR(
+        WriteFileAtomically(*fs_, SharedFile(name), bytes, kSharedMode, Durability::kDurable));
+  }
+  const absl::Status entered =
+      fs_->CreateFile(JoinPath(users, claim_uid), "", 0600, /*sync=*/false);
   if (!entered.ok() && !absl::IsAlreadyExists(entered)) return entered;
-  return path;
+  KeepLast(bytes.size(), name);
+  return SharedFile(name);
 }
 
 absl::Status ClaimFiles::Remove(absl::string_view claim_uid,
@@ -81,7 +114,11 @@ absl::Status ClaimFiles::Remove(absl::string_view claim_uid,
     absl::Status removed = RemoveIfExists(*fs_, JoinPath(users, claim_uid));
     if (removed.ok()) {
       const absl::StatusOr<std::vector<std::string>> left = fs_->List(users);
-      if (left.ok() && left->empty()) removed = RemoveTree(*fs_, directory);
+      if (left.ok() && left->empty()) {
+        // By name first: nobody waits for the space of a large file.
+        removed = fs_->RemoveName(SharedFile(name));
+        if (removed.ok() || absl::IsNotFound(removed)) removed = RemoveTree(*fs_, directory);
+      }
       if (!left.ok() && !absl::IsNotFound(left.status())) removed = left.status();
     }
     if (first.ok()) first = removed;

@@ -72,15 +72,11 @@ class Repairer {
                  dropped);
           continue;
         }
-        if (member == "attributes") published = bare;
+        if (member == "attributes") published = bare;  // the same name in its other spelling
       }
       if (const absl::Status status = CheckQualifiedName(published); !status.ok()) {
         Report(field, value, std::string(status.message()), dropped);
         continue;
-      }
-      if (published != name) {
-        Report(field, value, "names in the driver's own domain are written without it",
-               absl::StrCat("repaired to \"", published, "\""));
       }
       repaired[published] = value;
     }

@@ -319,7 +319,7 @@ Causes ValidateSlice(const ServerProfile& profile, const Json& before, const Jso
   };
   add(resource::ValidateResourceSlice(object));
   if (!before.is_null()) add(resource::ValidateResourceSliceUpdate(object, before));
-  constexpr size_t kMaxTaints34 = 4;  // raised to 16 in 1.35
+  constexpr size_t kMaxTaints34 = 4;  // raised to 16 in 1.35, which also brought the effect None
   if (profile.minor < 35 && IsList(At(object, {"spec"}), "devices")) {
     size_t index = 0;
     for (const Json& device : object["spec"]["devices"]) {
@@ -327,6 +327,13 @@ Causes ValidateSlice(const ServerProfile& profile, const Json& before, const Jso
         causes.push_back(
             {"FieldValueTooMany", absl::StrCat("spec.devices[", index, "].taints"),
              absl::StrCat("Too many: ", device["taints"].size(), ": must have at most 4 items")});
+      }
+      for (size_t i = 0; IsList(device, "taints") && i < device["taints"].size(); ++i) {
+        if (StringOr(device["taints"][i], "effect") != "None") continue;
+        causes.push_back(
+            {"FieldValueNotSupported",
+             absl::StrCat("spec.devices[", index, "].taints[", i, "].effect"),
+             "Unsupported value: \"None\": supported values: \"NoExecute\", \"NoSchedule\""});
       }
       ++index;
     }

@@ -220,11 +220,18 @@ dra_code Busy(dra_backend* self, const dra_call* call, const dra_busy_args*,
 dra_code Health(dra_backend* self, const dra_call* call, const dra_health_args*,
                 const dra_health_sink* sink, dra_error* err) {
   if (const dra_code code = Misbehave(Self(self), "health", call, err); code != DRA_OK) return code;
-  const std::string name = Self(self).Behaviour("health") == "junk" ? "\xff" : "good";
+  const std::string behaviour = Self(self).Behaviour("health");
+  const std::string name = behaviour == "junk" ? "\xff" : "good";
   dra_device_health report = {};
   report.struct_size = sizeof(report);
   report.device = View(name);
   report.state = DRA_HEALTH_HEALTHY;
+  if (behaviour.rfind("severity", 0) == 0) {
+    report.state = DRA_HEALTH_UNHEALTHY;
+    report.severity = std::stoi(behaviour.substr(8));
+  }
+  // As a library of 1.0 has it, whatever lies behind.
+  if (behaviour == "severity3 of 1.0") report.struct_size = offsetof(dra_device_health, severity);
   sink->emit(sink->ctx, &report);
   return DRA_OK;
 }

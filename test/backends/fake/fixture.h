@@ -1,73 +1,36 @@
 #pragma once
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
-#include <memory>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "dra/base/json.h"
-#include "dra/loader/loader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "test/conformance/memory_host.h"
+#include "test/conformance/backend_fixture.h"
 
 namespace dra {
 
-// One fake backend with a state directory of its own, behind the loader as in dra-driver.
-class FakeBackendFixture {
- public:
-  FakeBackendFixture() {
-    std::string name = (std::filesystem::temp_directory_path() / "fake-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) std::abort();
-    directory_ = name;
-    host_ = std::make_unique<conformance::MemoryHost>(directory_);
-  }
-  ~FakeBackendFixture() {
-    backend_.reset();
-    std::error_code error;
-    std::filesystem::remove_all(directory_, error);
-  }
-  FakeBackendFixture(const FakeBackendFixture&) = delete;
-  FakeBackendFixture& operator=(const FakeBackendFixture&) = delete;
+using conformance::ByName;
+using conformance::Configs;
 
-  // Loads the library and creates an instance; "stateDirectory", a short poll and, if absent, "nodeName" are added.
+// One fake backend with a state directory of its own.
+class FakeBackendFixture : public conformance::BackendFixture {
+ public:
+  FakeBackendFixture() : BackendFixture(FAKE_BACKEND) {}
+
+  // "stateDirectory", a short poll and, if absent, "nodeName" are added.
   absl::Status Start(Json config = Json::object()) {
-    config["stateDirectory"] = directory_;
+    config["stateDirectory"] = directory();
     if (!config.contains("nodeName")) config["nodeName"] = "node-1";
     config["pollMilliseconds"] = 2;
-    config_ = config;
-    auto loaded = loader::LoadBackend(FAKE_BACKEND);
-    if (!loaded.ok()) return loaded.status();
-    backend_ = *std::move(loaded);
-    return backend_->Create(config_.dump(), host_.get(), Limit());
+    return Create(config);
   }
-  // The instance ends and another begins, as after a restart of dra-driver; the host's records stay.
-  absl::Status Restart() {
-    backend_->Destroy();
-    return backend_->Create(config_.dump(), host_.get(), Limit());
-  }
-
-  // Looks until `done` is true; false after a bound that no machine needs.
-  template <typename Done>
-  static bool Eventually(Done&& done) {
-    const Call bound = Limit();
-    while (!done()) {
-      if (!bound.Check("wait").ok()) return false;
-      std::this_thread::yield();
-    }
-    return true;
-  }
-  static Call Limit() { return Call::WithTimeout(absl::Seconds(60)); }
-  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
-  loader::BackendHandle& backend() { return *backend_; }
-  conformance::MemoryHost& host() { return *host_; }
+  std::string Path(const std::string& name) const { return directory() + "/" + name; }
 
   // Replaces a file at once, as the control and inventory files want it.
   void Write(const std::string& name, const std::string& text) const {
@@ -98,59 +61,12 @@ class FakeBackendFixture {
     return events;
   }
 
+  // The backend needs no identity.
   static loader::PrepareDevice Device(const std::string& name, const Json& configs = Json::array(),
                                       const Json& more = Json::object()) {
-    loader::PrepareDevice device;
-    device.result = {
-        {"request", "r0"}, {"driver", "gpu.example.com"}, {"pool", "node-1"}, {"device", name}};
-    device.result.update(more);
-    device.configs = configs;
-    return device;
+    return conformance::Allocated("gpu.example.com", name, "", configs, more);
   }
-  static loader::PrepareArgs Claim(const std::string& uid,
-                                   std::vector<loader::PrepareDevice> devices) {
-    loader::PrepareArgs args;
-    args.claim = {"default", "claim-" + uid, uid};
-    args.reserved_for = Json::array();
-    args.devices = std::move(devices);
-    return args;
-  }
-  absl::StatusOr<loader::PrepareResult> Prepare(loader::PrepareArgs args) {
-    args.saved_undo = host_->Undo(args.claim.uid);
-    return backend_->Prepare(args, Limit());
-  }
-  absl::Status Unprepare(const loader::PrepareArgs& args,
-                         std::vector<loader::OtherClaim> others = {}) {
-    loader::UnprepareArgs recorded;
-    recorded.claim = args.claim;
-    recorded.devices = args.devices;
-    recorded.undo = host_->Undo(args.claim.uid);
-    recorded.others = std::move(others);
-    return backend_->Unprepare(recorded, Limit());
-  }
-  absl::StatusOr<loader::DiscoverResult> Discover(
-      loader::FieldSupport support = loader::FieldSupport::kKept) {
-    return backend_->Discover({support, support, support, support, support, support, support}, {},
-                              Limit());
-  }
-
- private:
-  std::string directory_;
-  Json config_;
-  std::unique_ptr<conformance::MemoryHost> host_;
-  std::unique_ptr<loader::BackendHandle> backend_;
 };
-
-// The devices of a discovery by their names; none if it failed.
-inline std::map<std::string, loader::DiscoveredDevice> ByName(
-    const absl::StatusOr<loader::DiscoverResult>& found) {
-  std::map<std::string, loader::DiscoveredDevice> devices;
-  if (!found.ok()) return devices;
-  for (const loader::DiscoverItem& item : found->items) {
-    if (item.device) devices[StringOr(item.device->device, "name")] = *item.device;
-  }
-  return devices;
-}
 
 inline Json GpuConfig(const Json& sharing) {
   return {{"apiVersion", "gpu.resource.example.com/v1alpha1"},
@@ -159,14 +75,6 @@ inline Json GpuConfig(const Json& sharing) {
 }
 inline Json TimeSlicing(const std::string& interval) {
   return GpuConfig({{"strategy", "TimeSlicing"}, {"timeSlicingConfig", {{"interval", interval}}}});
-}
-// A configuration list, lowest precedence first.
-inline Json Configs(const std::vector<std::pair<std::string, Json>>& entries) {
-  Json list = Json::array();
-  for (const auto& [source, parameters] : entries) {
-    list.push_back({{"source", source}, {"request", "r0"}, {"parameters", parameters}});
-  }
-  return list;
 }
 inline std::vector<std::string> Environment(const Json& edits) {
   const Json* environment = Find(edits, "env");

@@ -21,6 +21,7 @@ using testing::HasSubstr;
 
 constexpr char kVersion[] = "580.126.20";
 constexpr char kUuid[] = "GPU-4cf8db2d-06c0-7d70-1a51-e59b25b2c16c";
+constexpr char kHook[] = "/var/lib/hook";
 constexpr char kDevices[] =
     "Character devices:\n195 nvidia\n195 nvidia-modeset\n195 nvidiactl\n236 nvidia-caps\n"
     "510 nvidia-uvm\n\nBlock devices:\n";
@@ -86,14 +87,40 @@ TEST_F(NvidiaEdits, OfAGpuAreItsNodeAndItsDrmNodes) {
   Json nodes = Json::array({Made("/dev/nvidia3", 195, 3)});
   // renderD129 is not on the host, and its numbers are nobody's to guess.
   if (tree_.CharacterDevice("/dev/dri/card1", 226, 1)) nodes.push_back(OnHost("/dev/dri/card1"));
-  EXPECT_EQ(DeviceEdits(HostFiles(tree_.ToOptions()), Gpu(3)), Json({{"deviceNodes", nodes}}));
+  EXPECT_EQ(DeviceEdits(HostFiles(tree_.ToOptions()), Gpu(3), kHook),
+            Json({{"deviceNodes", nodes}}));
+}
+
+TEST_F(NvidiaEdits, OfAGpuHaveTheLinksToItsDrmNodesThatTheHostHas) {
+  if (!can_make_nodes_) GTEST_SKIP() << "this process may not make device nodes";
+  const std::string root = "/run/nvidia/driver";
+  tree_.Directory(root + "/dev");
+  for (const char* name : {"card1", "renderD129"}) {
+    tree_.Directory(std::string("/sys/bus/pci/devices/0000:65:00.0/drm/") + name);
+    tree_.CharacterDevice(root + "/dev/dri/" + name, 226, name[0] == 'c' ? 1 : 129);
+  }
+  tree_.CharacterDevice(root + "/dev/dri/card2", 226, 2);
+  const std::string links = root + "/dev/dri/by-path/";
+  tree_.Link(links + "pci-0000:65:00.0-card", "../card1");
+  tree_.Link(links + "pci-0000:65:00.0-render", "../renderD129");
+  tree_.Link(links + "pci-0000:65:00.0-other", "../card2");  // not the GPU's, whatever its name
+  tree_.Link(links + "pci-0000:66:00.0-card", "../card1");
+  tree_.Link(links + "pci-0000:65:00.0-gone", "../card9");
+  const Json edits = DeviceEdits(HostFiles(tree_.ToOptions(root)), Gpu(3), kHook);
+  EXPECT_EQ(edits["deviceNodes"].size(), 3u);
+  EXPECT_EQ(edits["hooks"],
+            Json::parse(R"([{"hookName": "createContainer", "path": "/var/lib/hook", "timeout": 120,
+              "args": ["dra-nvidia-hook",
+                       "--link", "/dev/dri/by-path/pci-0000:65:00.0-card", "../card1",
+                       "--link", "/dev/dri/by-path/pci-0000:65:00.0-render", "../renderD129"]}])"));
+  EXPECT_FALSE(DeviceEdits(HostFiles(tree_.ToOptions("/")), Gpu(3), kHook).contains("hooks"));
 }
 
 TEST_F(NvidiaEdits, AMissingNodeIsMadeOnTheHost) {
   if (!can_make_nodes_) GTEST_SKIP() << "this process may not make device nodes";
   tree_.Directory("/dev");
   const mode_t before = umask(0077);
-  DeviceEdits(HostFiles(tree_.ToOptions()), Gpu(3));
+  DeviceEdits(HostFiles(tree_.ToOptions()), Gpu(3), kHook);
   umask(before);
   struct stat status;
   ASSERT_EQ(stat(tree_.Path("/dev/nvidia3").c_str(), &status), 0);
@@ -103,14 +130,14 @@ TEST_F(NvidiaEdits, AMissingNodeIsMadeOnTheHost) {
 
 TEST_F(NvidiaEdits, ANodeThatCannotBeMadeIsWrittenWithItsNumbers) {
   // There is no /dev to make it in.
-  EXPECT_EQ(DeviceEdits(HostFiles(tree_.ToOptions()), Gpu(3)),
+  EXPECT_EQ(DeviceEdits(HostFiles(tree_.ToOptions()), Gpu(3), kHook),
             Json({{"deviceNodes", Json::array({Numbered("/dev/nvidia3", 195, 3)})}}));
 }
 
 TEST_F(NvidiaEdits, ANodeOfADriverThatIsGoneIsWrittenWithTheNumbersOfNow) {  // CDI-12
   if (!can_make_nodes_) GTEST_SKIP() << "this process may not make device nodes";
   tree_.CharacterDevice("/dev/nvidia3", 195, 2);
-  EXPECT_EQ(DeviceEdits(HostFiles(tree_.ToOptions()), Gpu(3)),
+  EXPECT_EQ(DeviceEdits(HostFiles(tree_.ToOptions()), Gpu(3), kHook),
             Json({{"deviceNodes", Json::array({Numbered("/dev/nvidia3", 195, 3)})}}));
 }
 
@@ -118,7 +145,7 @@ TEST_F(NvidiaEdits, WithADevRootNodesAreTheDriversAndKeepTheirPath) {  // CDI-08
   const std::string root = "/run/nvidia/driver";
   tree_.Directory(root + "/dev");
   EXPECT_EQ(
-      DeviceEdits(HostFiles(tree_.ToOptions(root)), Gpu(3)),
+      DeviceEdits(HostFiles(tree_.ToOptions(root)), Gpu(3), kHook),
       Json({{"deviceNodes", Json::array({Made("/dev/nvidia3", 195, 3, "/run/nvidia/driver")})}}));
 }
 
@@ -128,7 +155,7 @@ TEST_F(NvidiaEdits, OfAMigInstanceAreTheGpusNodeAndTwoCapabilities) {
   tree_.CharacterDevice("/dev/dri/card1", 226, 1);  // the whole GPU's, not the instance's
   tree_.File("/proc/driver/nvidia/capabilities/gpu3/mig/gi5/access", "DeviceFileMinor: 21\n");
   tree_.File("/proc/driver/nvidia/capabilities/gpu3/mig/gi5/ci0/access", "DeviceFileMinor: 22\n");
-  EXPECT_EQ(DeviceEdits(HostFiles(tree_.ToOptions()), Mig(3)),
+  EXPECT_EQ(DeviceEdits(HostFiles(tree_.ToOptions()), Mig(3), kHook),
             Json({{"deviceNodes",
                    Json::array({Made("/dev/nvidia3", 195, 3),
                                 Numbered("/dev/nvidia-caps/nvidia-cap21", 236, 21, 292),
@@ -139,12 +166,12 @@ TEST_F(NvidiaEdits, OfAMigInstanceThatIsGoneAreRefused) {
   tree_.Directory("/dev");
   const HostFiles files(tree_.ToOptions());
   tree_.File("/proc/driver/nvidia/capabilities/gpu3/mig/gi5/access", "DeviceFileMinor: 21\n");
-  EXPECT_THAT(Refusal([&] { DeviceEdits(files, Mig(3)); }),
+  EXPECT_THAT(Refusal([&] { DeviceEdits(files, Mig(3), kHook); }),
               AllOf(HasSubstr("GPU instance 5, compute instance 0 of GPU GPU-4cf8db2d"),
                     HasSubstr("(minor 3) has no capability in /proc/driver/nvidia/capabilities")));
   tree_.File("/proc/devices", "Character devices:\n195 nvidia\n");
   EXPECT_THAT(
-      Refusal([&] { DeviceEdits(files, Mig(3)); }),
+      Refusal([&] { DeviceEdits(files, Mig(3), kHook); }),
       HasSubstr("GPU instance 5 of GPU GPU-4cf8db2d-06c0-7d70-1a51-e59b25b2c16c (minor 3) has no "
                 "capability device: /proc/devices has no nvidia-caps"));
 }
@@ -179,17 +206,27 @@ TEST_F(NvidiaEdits, OfAClaimAreAllThatItsDevicesShare) {
   expected["deviceNodes"] =
       Json::array({Made("/dev/nvidiactl", 195, 255), Made("/dev/nvidia-uvm", 510, 0),
                    Made("/dev/nvidia-uvm-tools", 510, 1), Made("/dev/nvidia-modeset", 195, 254)});
-  EXPECT_EQ(ClaimEdits(HostFiles(tree_.ToOptions()), kVersion, "/var/lib/hook"), expected);
+  EXPECT_EQ(ClaimEdits(HostFiles(tree_.ToOptions()), kVersion, kHook), expected);
 }
 
 TEST_F(NvidiaEdits, OfAClaimLeaveOutWhatTheHostDoesNotHave) {
-  tree_.File("/proc/devices", "Character devices:\n195 nvidia\n");
+  tree_.File("/proc/devices", "Character devices:\n195 nvidia\n510 nvidia-uvm\n");
   tree_.Directory("/dev");
   tree_.Library(std::string("/usr/lib64/libcuda.so.") + kVersion, "libcuda.so.1");
-  const Json edits = ClaimEdits(HostFiles(tree_.ToOptions()), kVersion, "/var/lib/hook");
-  EXPECT_EQ(edits["deviceNodes"], Json::array({Made("/dev/nvidiactl", 195, 255)}));
+  const Json edits = ClaimEdits(HostFiles(tree_.ToOptions()), kVersion, kHook);
+  EXPECT_EQ(edits["deviceNodes"],
+            Json::array({Made("/dev/nvidiactl", 195, 255), Made("/dev/nvidia-uvm", 510, 0),
+                         Made("/dev/nvidia-uvm-tools", 510, 1)}));
   EXPECT_EQ(edits["mounts"].size(), 1u);
   EXPECT_EQ(edits["hooks"][0]["args"][1], "--library-directory");  // there is no ldconfig
+}
+
+TEST_F(NvidiaEdits, WithoutTheUvmModuleAreRefusedWithWhatToRun) {
+  tree_.File("/proc/devices", "Character devices:\n195 nvidia\n");
+  tree_.CharacterDevice("/dev/nvidia-uvm", 510, 0);  // of a module that is not loaded any more
+  tree_.Library(std::string("/usr/lib64/libcuda.so.") + kVersion, "libcuda.so.1");
+  EXPECT_THAT(Refusal([&] { ClaimEdits(HostFiles(tree_.ToOptions()), kVersion, kHook); }),
+              AllOf(HasSubstr("nvidia-uvm is not loaded"), HasSubstr("nvidia-modprobe -u -c 0")));
 }
 
 TEST_F(NvidiaEdits, TheUvmNodeOfAnEarlierBootIsNotUsed) {  // CDI-12
@@ -197,7 +234,7 @@ TEST_F(NvidiaEdits, TheUvmNodeOfAnEarlierBootIsNotUsed) {  // CDI-12
   tree_.CharacterDevice("/dev/nvidia-uvm", 507, 0);
   tree_.CharacterDevice("/dev/nvidia-uvm-tools", 510, 1);
   tree_.Library(std::string("/usr/lib64/libcuda.so.") + kVersion, "libcuda.so.1");
-  const Json edits = ClaimEdits(HostFiles(tree_.ToOptions()), kVersion, "/var/lib/hook");
+  const Json edits = ClaimEdits(HostFiles(tree_.ToOptions()), kVersion, kHook);
   EXPECT_EQ(edits["deviceNodes"][1], Numbered("/dev/nvidia-uvm", 510, 0));
   EXPECT_EQ(edits["deviceNodes"][2], OnHost("/dev/nvidia-uvm-tools"));
 }
@@ -210,7 +247,7 @@ TEST_F(NvidiaEdits, EveryHostPathIsThere) {
              std::string("/opt/libcuda.so.") + kVersion);
   tree_.Link(root + "/usr/lib64/libgone.so." + kVersion, "/opt/gone");
   tree_.Link(root + "/usr/bin/nvidia-smi", "/opt/gone");
-  const Json edits = ClaimEdits(HostFiles(tree_.ToOptions(root)), kVersion, "/var/lib/hook");
+  const Json edits = ClaimEdits(HostFiles(tree_.ToOptions(root)), kVersion, kHook);
   ASSERT_EQ(edits["mounts"].size(), 1u);
   std::set<std::string> containers;
   for (const Json& mount : edits["mounts"]) {
@@ -224,7 +261,7 @@ TEST_F(NvidiaEdits, EveryHostPathIsThere) {
 
 TEST_F(NvidiaEdits, NeverSetALibraryPath) {
   tree_.Library(std::string("/usr/lib64/libcuda.so.") + kVersion, "libcuda.so.1");
-  EXPECT_THAT(ClaimEdits(HostFiles(tree_.ToOptions()), kVersion, "/var/lib/hook").dump(),
+  EXPECT_THAT(ClaimEdits(HostFiles(tree_.ToOptions()), kVersion, kHook).dump(),
               testing::Not(HasSubstr("LD_LIBRARY_PATH")));
 }
 

@@ -35,6 +35,11 @@ struct FakeNvml {
     unsigned long long uncorrected = 0, supported_events = 0xFFFF;
     unsigned char fabric_state = 0;
     nvml::Return fabric_status = nvml::kSuccess;
+    unsigned recovery_action = 0;
+    nvml::Return recovery_return = nvml::kSuccess;  // of the field alone
+    unsigned long long refused_events = 0;          // supported, and yet refused
+    unsigned long long registered_events = 0;
+    int layout_looks = 0;
     std::map<std::string, nvml::Return> fails;  // by function
     bool registered = false;
   };
@@ -83,6 +88,10 @@ struct FakeNvml {
     Set([&] {
       events.push_back({HandleOf(gpu), nvml::kEventXid, xid, gpu_instance, compute_instance});
     });
+  }
+
+  void SendEvent(const Gpu* gpu, uint64_t type) {
+    Set([&] { events.push_back({HandleOf(gpu), type, 0, nvml::kNoInstance, nvml::kNoInstance}); });
   }
 
   // Empties the fake and gives a library that speaks for it.
@@ -251,6 +260,7 @@ inline std::shared_ptr<NvmlLibrary> FakeNvml::Library() {
   };
   nvml->nvmlDeviceGetMigMode = [](nvml::Device device, unsigned* current, unsigned* pending) {
     FAKE_ENTER("nvmlDeviceGetMigMode", device);
+    ++gpu->layout_looks;
     if (!gpu->mig_capable) return nvml::kNotSupported;
     *current = *pending = gpu->mig ? 1 : 0;
     return nvml::kSuccess;
@@ -367,8 +377,11 @@ inline std::shared_ptr<NvmlLibrary> FakeNvml::Library() {
   nvml->nvmlDeviceRegisterEvents = [](nvml::Device device, unsigned long long types,
                                       nvml::EventSet) {
     FAKE_ENTER("nvmlDeviceRegisterEvents", device);
-    if ((types & ~gpu->supported_events) != 0) return nvml::kNotSupported;
+    if ((types & ~gpu->supported_events) != 0 || (types & gpu->refused_events) != 0) {
+      return nvml::kNotSupported;
+    }
     gpu->registered = true;
+    gpu->registered_events = types;
     fake.changed.notify_all();
     return nvml::kSuccess;
   };
@@ -403,6 +416,16 @@ inline std::shared_ptr<NvmlLibrary> FakeNvml::Library() {
     *corrected = *uncorrected = 0;
     *pending = gpu->rows_pending;
     *failed = gpu->rows_failed;
+    return nvml::kSuccess;
+  };
+  nvml->nvmlDeviceGetFieldValues = [](nvml::Device device, int count, nvml::FieldValue* values) {
+    FAKE_ENTER("nvmlDeviceGetFieldValues", device);
+    if (count != 1 || values->field_id != nvml::kFieldGpuRecoveryAction) {
+      return nvml::kInvalidArgument;
+    }
+    values->nvml_return = gpu->recovery_return;
+    values->value_type = nvml::kValueUnsignedInt;
+    values->value = 0xAAAAAAAA00000000u + gpu->recovery_action;  // of a union: the rest is garbage
     return nvml::kSuccess;
   };
   nvml->nvmlDeviceGetRetiredPagesPendingStatus = [](nvml::Device device, unsigned* pending) {

@@ -95,21 +95,57 @@ TEST(NvidiaConfig, RefusesWhatThePublicDriverHasAndThisOneDoesNotByName) {
   }
 }
 
+// As much of JSON schema as the manifest's schemas use.
+bool Allows(const Json& schema, const Json& value) {
+  for (const auto& [word, wanted] : schema.items()) {
+    if (word == "const" && value != wanted) return false;
+    if (word == "type" && wanted != value.type_name()) return false;
+    if (word == "required") {
+      for (const Json& key : wanted) {
+        if (!value.contains(key.get<std::string>())) return false;
+      }
+    }
+    if (word == "properties") {
+      for (const auto& [key, member] : value.items()) {
+        if (!wanted.contains(key)) {
+          EXPECT_EQ(schema["additionalProperties"], false);
+          return false;
+        }
+        if (!Allows(wanted[key], member)) return false;
+      }
+    }
+  }
+  return true;
+}
+
 TEST(NvidiaConfig, HasASchemaForEachKindThatAgreesWithTheReader) {
   const auto kinds = ConfigKinds();
   ASSERT_EQ(kinds.size(), 2u);
+  for (const auto& kind : kinds) EXPECT_EQ(kind.api_version, "resource.nvidia.com/v1beta1");
   EXPECT_EQ(kinds[0].kind, "GpuConfig");
   EXPECT_EQ(kinds[1].kind, "MigDeviceConfig");
-  for (const auto& kind : kinds) {
-    EXPECT_EQ(kind.api_version, "resource.nvidia.com/v1beta1");
-    EXPECT_EQ(kind.schema["required"], Json::parse(R"(["apiVersion", "kind"])"));
-    EXPECT_EQ(kind.schema["additionalProperties"], false);
-    EXPECT_EQ(
-        kind.schema["properties"],
-        Json::parse(
-            R"({"apiVersion": {"const": "resource.nvidia.com/v1beta1"}, "kind": {"const": ")" +
-            kind.kind + "\"}}"));
+  int accepted = 0;
+  for (const char* kind : {"GpuConfig", "MigDeviceConfig", "gpuConfig", "VfioDeviceConfig"}) {
+    for (const char* more :
+         {R"({})", R"({"sharing": null})", R"({"sharing": {}})", R"({"sharing": []})",
+          R"({"sharing": "MPS"})", R"({"sharing": {"strategy": "MPS"}})",
+          R"({"sharing": {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Short"}}})",
+          R"({"sharring": null})", R"({"metadata": {}})", R"({"": 1})"}) {
+      const Json config = Config(kind, Json::parse(more));
+      Json no_kind = config, no_version = config, null_kind = config, other_version = config;
+      no_kind.erase("kind");
+      no_version.erase("apiVersion");
+      null_kind["kind"] = nullptr;
+      other_version["apiVersion"] = "resource.nvidia.com/v1";
+      for (const Json& tried : {config, no_kind, no_version, null_kind, other_version}) {
+        SCOPED_TRACE(tried.dump());
+        const bool reads = ConfigRefusal([&] { ValidateConfig(tried); }) == "accepted";
+        EXPECT_EQ(reads, Allows(kinds[0].schema, tried) || Allows(kinds[1].schema, tried));
+        accepted += reads;
+      }
+    }
   }
+  EXPECT_EQ(accepted, 4);  // each kind as it is, and with "sharing": null
 }
 
 dra::AllocatedDevice Device(std::vector<dra::DeviceConfig> configs) {

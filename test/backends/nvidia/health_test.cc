@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "discovery.h"
+#include "driver_epoch.h"
 #include "test/backends/nvidia/fake_nvml.h"
 
 namespace nvidia {
@@ -47,6 +48,8 @@ class HealthTest : public ::testing::Test {
       ++writes_;
     };
     options_.changed = [this] { ++changes_; };
+    options_.inventory_changed = [this] { ++layouts_; };
+    options_.layout_pause = milliseconds(1);
     options_.log = [this](const std::string& text) {
       const std::lock_guard<std::mutex> lock(mutex_);
       log_.push_back(text);
@@ -101,6 +104,15 @@ class HealthTest : public ::testing::Test {
     const std::lock_guard<std::mutex> lock(fake_.mutex);
     return fake_.sets_so_far;
   }
+  // Waits until the layout was looked at twice more: once from its beginning to its end.
+  bool LooksAtLayout(const FakeNvml::Gpu& gpu) {
+    const auto looks = [&] {
+      const std::lock_guard<std::mutex> lock(fake_.mutex);
+      return gpu.layout_looks;
+    };
+    const int before = looks();
+    return Eventually([&] { return looks() > before + 1; });
+  }
   size_t Notes() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return notes_.size();
@@ -114,7 +126,7 @@ class HealthTest : public ::testing::Test {
   std::vector<std::string> log_;
   int writes_ = 0;
   bool notes_fail_ = false;
-  std::atomic<int> changes_ = 0;
+  std::atomic<int> changes_ = 0, layouts_ = 0;
   std::unique_ptr<HealthWatch> watch_;  // last: its threads use the rest
 };
 
@@ -196,7 +208,9 @@ TEST_F(HealthTest, AnXidIsAFaultOfItsGpuAloneWithClassAndRemedy) {
   EXPECT_THAT(report.message, HasSubstr("XID 48"));
   EXPECT_THAT(report.remedy, HasSubstr("reset"));
   EXPECT_EQ(report.clears_with, "gpu-reset");
+  EXPECT_EQ(report.severity, dra::FaultSeverity::kMajor);
   EXPECT_EQ(Report(kSecondUuid).state, HealthKind::kHealthy);
+  EXPECT_EQ(Report(kSecondUuid).severity, dra::FaultSeverity::kUnset);
 }
 
 TEST_F(HealthTest, XidsOfApplicationsAndIgnoredOnesAreNoFault) {
@@ -407,11 +421,30 @@ TEST_F(HealthTest, OfSeveralFaultsTheOneThatAsksForMoreCounts) {
               AllOf(HasSubstr("could not be remapped"), HasSubstr("next reset")));
 }
 
+TEST_F(HealthTest, OfSeveralFaultsTheMostSevereIsTheClassAndAllOfThemHaveToEnd) {
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
+  gpu.rows_failed = 1;
+  options_.event_shown = kLong;
+  Start();
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+  EXPECT_EQ(Report(kFirstUuid).severity, dra::FaultSeverity::kMajor);
+  fake_.SendXid(&gpu, 79);
+  ASSERT_TRUE(Eventually([&] { return Report(kFirstUuid).fault_class == "fallen-off-the-bus"; }));
+  const HealthReport report = Report(kFirstUuid);
+  EXPECT_EQ(report.severity, dra::FaultSeverity::kCritical);
+  EXPECT_EQ(report.clears_with, "operator");
+  EXPECT_THAT(report.message, AllOf(HasSubstr("XID 79"), HasSubstr("could not be remapped")));
+  EXPECT_THAT(report.remedy,
+              AllOf(HasSubstr("reboot the node"),
+                    HasSubstr("then, for ecc-repair-failed: have the card checked")));
+}
+
 TEST_F(HealthTest, WhatTheGpuDoesNotHaveIsNoFault) {
   FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
   for (const char* function :
        {"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetGpuFabricInfoV",
-        "nvmlDeviceGetRetiredPagesPendingStatus", "nvmlDeviceGetTotalEccErrors"}) {
+        "nvmlDeviceGetRetiredPagesPendingStatus", "nvmlDeviceGetTotalEccErrors",
+        "nvmlDeviceGetFieldValues"}) {
     gpu.fails[function] = nvml::kNotSupported;
   }
   Start();
@@ -558,6 +591,262 @@ TEST_F(HealthTest, ADamagedNoteCountsAsNone) {
   fake_.Add(kFirstUuid);
   notes_[kFirstUuid] = R"({"clearsWith": 7, "epoch": [])";
   Start();
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  EXPECT_EQ(Report(kFirstUuid).clears_with, "");
+}
+
+TEST_F(HealthTest, AnotherMigLayoutIsToldOnceHoweverItIsSeen) {
+  struct Case {
+    const char* name;
+    std::function<void(FakeNvml::Gpu&)> change;
+  };
+  const Case cases[] = {
+      {"mode off", [](FakeNvml::Gpu& gpu) { gpu.mig = false; }},
+      {"an instance goes", [](FakeNvml::Gpu& gpu) { gpu.instances[1].reset(); }},
+      {"an instance comes",
+       [](FakeNvml::Gpu& gpu) {
+         gpu.instances.push_back(std::make_unique<FakeNvml::Mig>());
+         gpu.instances.back()->uuid = "MIG-2";
+         gpu.instances.back()->gpu_instance = 9;
+         gpu.instances.back()->start = 2;
+       }},
+      {"another profile under the same ids",
+       [](FakeNvml::Gpu& gpu) {
+         gpu.instances[1]->profile_id = 14;
+         gpu.instances[1]->size = 2;
+       }},
+      {"made again elsewhere", [](FakeNvml::Gpu& gpu) { gpu.instances[1]->start = 5; }},
+      {"made again with other ids",
+       [](FakeNvml::Gpu& gpu) { gpu.instances[1]->gpu_instance = 11; }},
+      {"divided", [](FakeNvml::Gpu& gpu) { gpu.instances[1]->slices = 2; }},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.name);
+    watch_.reset();
+    nvml_ = FakeNvml::Library();
+    layouts_ = 0;
+    FakeNvml::Gpu& gpu = AddMigGpu();
+    Start();
+    ASSERT_TRUE(LooksAtLayout(gpu));
+    EXPECT_EQ(layouts_, 0);  // as discovered
+    fake_.Set([&] { one.change(gpu); });
+    ASSERT_TRUE(Eventually([&] { return layouts_ > 0; }));
+    // The host's discovery may fail, or take its time: it was told.
+    ASSERT_TRUE(LooksAtLayout(gpu));
+    ASSERT_TRUE(LooksAtLayout(gpu));
+    EXPECT_EQ(layouts_, 1);
+    watch_->Watch(LookAtNode(*nvml_, [] {}));
+    ASSERT_TRUE(LooksAtLayout(gpu));
+    EXPECT_EQ(layouts_, 1);
+  }
+}
+
+TEST_F(HealthTest, AMigLayoutThatDiscoveryMissedIsToldAgain) {
+  FakeNvml::Gpu& gpu = AddMigGpu();
+  Start();
+  const NodeHardware before = LookAtNode(*nvml_, [] {});
+  fake_.Set([&] { gpu.instances[1].reset(); });
+  ASSERT_TRUE(Eventually([&] { return layouts_ == 1; }));
+  watch_->Watch(before);  // looked before the change, came after it
+  EXPECT_TRUE(Eventually([&] { return layouts_ == 2; }));
+}
+
+TEST_F(HealthTest, AMigLayoutThatCannotBeToldIsNoOtherOne) {
+  FakeNvml::Gpu& gpu = AddMigGpu();
+  Start();
+  ASSERT_TRUE(Eventually([&] { return Instance(0).state == HealthKind::kHealthy; }));
+  fake_.Set([&] { fake_.fails["nvmlDeviceGetMaxMigDeviceCount"] = nvml::kUnknown; });
+  ASSERT_TRUE(LooksAtLayout(gpu));
+  EXPECT_EQ(layouts_, 0);
+  EXPECT_EQ(Instance(0).state, HealthKind::kHealthy);
+}
+
+TEST_F(HealthTest, AMigEventIsToldAtOnceAndManyAreToldTogether) {
+  FakeNvml::Gpu& gpu = AddMigGpu();
+  options_.poll = kLong;
+  options_.stale = kLong;
+  options_.layout_pause = kLong;
+  Start();
+  ASSERT_TRUE(Eventually([&] { return Instance(0).state == HealthKind::kHealthy; }));
+  {
+    const std::lock_guard<std::mutex> lock(fake_.mutex);
+    EXPECT_NE(gpu.registered_events & nvml::kEventMigConfigChange, 0u);
+  }
+  for (int i = 0; i < 50; ++i) fake_.SendEvent(&gpu, nvml::kEventMigConfigChange);
+  ASSERT_TRUE(Eventually([&] { return layouts_ == 1; }));
+  ASSERT_TRUE(Eventually([&] {
+    const std::lock_guard<std::mutex> lock(fake_.mutex);
+    return fake_.events.empty();
+  }));
+  EXPECT_EQ(layouts_, 1);
+  EXPECT_EQ(Instance(0).state, HealthKind::kHealthy);
+  EXPECT_THAT(LogLines(), IsEmpty());
+}
+
+TEST_F(HealthTest, WhatComesWithinThePauseIsToldAfterIt) {
+  FakeNvml::Gpu& gpu = AddMigGpu();
+  options_.poll = kLong;
+  options_.layout_pause = milliseconds(50);
+  Start();
+  ASSERT_TRUE(Eventually([&] { return Instance(0).state == HealthKind::kHealthy; }));
+  fake_.SendEvent(&gpu, nvml::kEventMigConfigChange);
+  ASSERT_TRUE(Eventually([&] { return layouts_ == 1; }));
+  fake_.SendEvent(&gpu, nvml::kEventMigConfigChange);
+  EXPECT_TRUE(Eventually([&] { return layouts_ == 2; }));
+}
+
+TEST_F(HealthTest, AGpuThatRefusesTheMigEventIsWatchedForFaultsAndPolled) {
+  FakeNvml::Gpu& gpu = AddMigGpu();
+  gpu.refused_events = nvml::kEventMigConfigChange;
+  Start();
+  ASSERT_TRUE(Eventually([&] { return Instance(0).state == HealthKind::kHealthy; }));
+  {
+    const std::lock_guard<std::mutex> lock(fake_.mutex);
+    EXPECT_EQ(gpu.registered_events, nvml::kEventXid | nvml::kEventDoubleBitEcc);
+  }
+  fake_.Set([&] { gpu.instances[1].reset(); });
+  EXPECT_TRUE(Eventually([&] { return layouts_ == 1; }));
+}
+
+TEST_F(HealthTest, ARecoveryActionIsAFaultUntilTheDriverAsksForNone) {
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
+  Start();
+  const struct {
+    unsigned action;
+    const char *fault_class, *remedy;
+  } cases[] = {
+      {nvml::kRecoveryGpuReset, "recovery-gpu-reset", "nvidia-smi --gpu-reset"},
+      {nvml::kRecoveryNodeReboot, "recovery-node-reboot", "reboot"},
+      {nvml::kRecoveryDrainP2p, "recovery-drain-p2p", "next action"},
+      {nvml::kRecoveryDrainAndReset, "recovery-drain-and-reset", "let the pods that use it end"},
+      {nvml::kRecoveryImexDomain, "recovery-imex-domain", "IMEX"},
+      {nvml::kRecoveryBusReset, "recovery-bus-reset", "reboot"},
+      {nvml::kRecoverySystemReboot, "recovery-system-reboot", "reboot"},
+      {42, "recovery-action", "nvidia-smi -q"},
+  };
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.fault_class);
+    ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+    fake_.Set([&] { gpu.recovery_action = one.action; });
+    ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+    const HealthReport report = Report(kFirstUuid);
+    EXPECT_EQ(report.fault_class, one.fault_class);
+    EXPECT_THAT(report.remedy, HasSubstr(one.remedy));
+    EXPECT_EQ(report.clears_with, "");  // the driver's "none" is the evidence
+    fake_.Set([&] { gpu.recovery_action = nvml::kRecoveryNone; });
+    ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  }
+}
+
+TEST_F(HealthTest, Xid154IsNoFaultOfItsOwnWhereTheActionCanBeRead) {
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
+  options_.poll = kLong;  // so that the XID is what makes it look
+  options_.stale = kLong;
+  options_.event_shown = kLong;
+  Start();
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  fake_.Set([&] { gpu.recovery_action = nvml::kRecoveryNodeReboot; });
+  fake_.SendXid(&gpu, 154);
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+  EXPECT_EQ(Report(kFirstUuid).fault_class, "recovery-node-reboot");
+  EXPECT_THAT(Report(kFirstUuid).message, Not(HasSubstr("XID")));
+  EXPECT_THAT(LogLines(), ElementsAre(HasSubstr("XID 154")));
+  // The change back is an XID 154 too.
+  fake_.Set([&] { gpu.recovery_action = nvml::kRecoveryNone; });
+  fake_.SendXid(&gpu, 154);
+  EXPECT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  // The event of its own, where the driver has it.
+  fake_.Set([&] { gpu.recovery_action = nvml::kRecoveryGpuReset; });
+  fake_.SendEvent(&gpu, nvml::kEventGpuRecoveryAction);
+  EXPECT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+}
+
+TEST_F(HealthTest, WithoutTheFieldXid154IsAFaultThatAResetEnds) {
+  struct Case {
+    const char* name;
+    std::function<void(FakeNvml::Gpu&)> make_old;
+  };
+  const Case cases[] = {
+      {"no such function",
+       [](FakeNvml::Gpu& gpu) { gpu.fails["nvmlDeviceGetFieldValues"] = nvml::kFunctionNotFound; }},
+      {"not supported", [](FakeNvml::Gpu& gpu) { gpu.recovery_return = nvml::kNotSupported; }},
+      {"unknown field", [](FakeNvml::Gpu& gpu) { gpu.recovery_return = nvml::kInvalidArgument; }},
+  };
+  options_.event_shown = kLong;
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.name);
+    watch_.reset();
+    nvml_ = FakeNvml::Library();
+    FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
+    one.make_old(gpu);
+    gpu.recovery_action = 1;  // as undefined as the header says
+    Start();
+    ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+    fake_.SendXid(&gpu, 154);
+    ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+    EXPECT_EQ(Report(kFirstUuid).fault_class, "recovery-action");
+    EXPECT_EQ(Report(kFirstUuid).clears_with, "gpu-reset");
+  }
+}
+
+TEST_F(HealthTest, WhoIgnoresXid154IsNotToldOfRecoveryActions) {
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
+  gpu.recovery_action = nvml::kRecoveryGpuReset;
+  options_.ignored_xids = {154};
+  options_.event_shown = kLong;
+  Start();
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  fake_.SendXid(&gpu, 154);
+  fake_.SendXid(&gpu, 32);
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+  EXPECT_EQ(Report(kFirstUuid).message, "XID 32");
+}
+
+TEST_F(HealthTest, ARecoveryActionThatCannotBeReadForNowMakesTheGpuUnknown) {
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
+  gpu.recovery_return = nvml::kUnknown;
+  Start();
+  EXPECT_TRUE(Eventually(
+      [&] { return Report(kFirstUuid).message.find("recovery action") != std::string::npos; }));
+  EXPECT_EQ(Report(kFirstUuid).state, HealthKind::kUnknown);
+}
+
+TEST_F(HealthTest, AResetThatTheDriverAskedForIsEvidenceAlsoWhenItIsMadeWhileNobodyWatches) {
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
+  Start();
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  fake_.Set([&] { gpu.recovery_action = nvml::kRecoveryGpuReset; });
+  fake_.SendXid(&gpu, 95);
+  ASSERT_TRUE(Eventually([&] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return notes_[kFirstUuid].find("recoveryAction") != std::string::npos;
+  }));
+  // A restart is none.
+  Start();
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+  watch_.reset();
+  fake_.Set([&] { gpu.recovery_action = nvml::kRecoveryNone; });
+  Start();
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  EXPECT_EQ(Report(kFirstUuid).clears_with, "gpu-reset");
+  // It is none for a fault that comes later, for which the driver asks nothing.
+  fake_.SendXid(&gpu, 95);
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kUnhealthy));
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  EXPECT_TRUE(Eventually([&] { return Report(kFirstUuid).clears_with.empty(); }));
+}
+
+TEST_F(HealthTest, AnEndOfPeerTrafficIsNoReset) {
+  FakeNvml::Gpu& gpu = fake_.Add(kFirstUuid);
+  Start();
+  ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
+  fake_.Set([&] { gpu.recovery_action = nvml::kRecoveryDrainP2p; });
+  fake_.SendXid(&gpu, 95);
+  ASSERT_TRUE(Eventually([&] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return notes_[kFirstUuid].find("recoveryAction") != std::string::npos;
+  }));
+  fake_.Set([&] { gpu.recovery_action = nvml::kRecoveryNone; });
   ASSERT_TRUE(Becomes(kFirstUuid, HealthKind::kHealthy));
   EXPECT_EQ(Report(kFirstUuid).clears_with, "");
 }

@@ -69,7 +69,7 @@ class NvidiaHook : public testing::Test {
  protected:
   // tree_ is the bundle, "/rootfs" the container's root; "/outside" is what nothing may reach.
   NvidiaHook() : program_(tree_.Path("/hook")) {
-    tree_.File("/hook", HookProgram());
+    tree_.File("/hook", std::string(HookProgram()));
     chmod(program_.c_str(), 0755);
     tree_.Directory("/rootfs");
     tree_.Directory("/outside");

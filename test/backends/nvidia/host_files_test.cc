@@ -1,11 +1,15 @@
 #include "host_files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "driver_tree.h"
@@ -21,8 +25,10 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::IsSupersetOf;
 using testing::Not;
 using testing::UnorderedElementsAre;
+using testing::UnorderedElementsAreArray;
 
 constexpr char kFilesVersion[] = "580.126.20";
 constexpr char kLib[] = "/usr/lib/x86_64-linux-gnu";
@@ -109,7 +115,7 @@ TEST(NvidiaDriverFiles, LibrariesOfTheRunningVersionComeWithTheirSonames) {
   tree.Library(kLib + Versioned("/vdpau/libvdpau_nvidia"), "libvdpau_nvidia.so.1");
   tree.Directory(kLib + Versioned("/libdirectory"));
 
-  const auto files = HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
+  const auto files = *HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
   EXPECT_THAT(
       Texts(files.libraries),
       UnorderedElementsAre(
@@ -135,7 +141,7 @@ TEST(NvidiaDriverFiles, ALinkedLibIsFoundOnceUnderItsRealPath) {  // CDI-11
   DriverTree tree;
   tree.Link("/lib", "usr/lib");
   tree.Library(kLib + Versioned("/libcuda"), "libcuda.so.1");
-  const auto files = HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
+  const auto files = *HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
   EXPECT_THAT(Texts(files.libraries),
               ElementsAre(kLib + Versioned("/libcuda") + " at " + kLib + Versioned("/libcuda")));
   EXPECT_THAT(files.library_directories, ElementsAre(kLib));
@@ -149,7 +155,7 @@ TEST(NvidiaDriverFiles, ADriversRootIsInHostPathsAndNotInContainerPaths) {
   tree.File(root + "/usr/bin/nvidia-smi");
   tree.File("/usr/bin/nvidia-debugdump");  // the host's, not the driver's
   tree.Link(root + "/usr/bin/nvidia-imex", "../../../../../usr/bin/nvidia-debugdump");  // leaves
-  const auto files = HostFiles(tree.ToOptions(root)).FilesOf(kFilesVersion);
+  const auto files = *HostFiles(tree.ToOptions(root)).FilesOf(kFilesVersion);
   EXPECT_THAT(Texts(files.libraries), ElementsAre(root + "/opt" + Versioned("/libcuda") +
                                                   " at /usr/lib64" + Versioned("/libcuda")));
   EXPECT_THAT(Texts(files.links), Contains("/usr/lib64/libcuda.so.1 -> " + Versioned("libcuda")));
@@ -165,7 +171,7 @@ TEST(NvidiaDriverFiles, LibrariesBehindDebiansLinksAreFound) {
   tree.Link(real + "/libnvidia-ml.so.1", Versioned("libnvidia-ml"));
   tree.Link("/etc/alternatives/nvml", real + "/libnvidia-ml.so.1");
   tree.Link(std::string(kLib) + "/libnvidia-ml.so.1", "/etc/alternatives/nvml");
-  const auto files = HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
+  const auto files = *HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
   EXPECT_EQ(files.libraries.size(), 2u);
   EXPECT_THAT(files.library_directories, ElementsAre(real));
 }
@@ -174,7 +180,7 @@ TEST(NvidiaDriverFiles, NoLinkIsMadeWhereALibraryIsMounted) {
   DriverTree tree;
   tree.Library(kLib + Versioned("/liba"), "libnvidia-nvvm70.so.4");
   tree.Library(std::string(kLib) + "/libnvidia-nvvm70.so.4", "libnvidia-nvvm70.so.4");
-  const auto files = HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
+  const auto files = *HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
   EXPECT_EQ(files.libraries.size(), 2u);
   EXPECT_THAT(files.links, IsEmpty());
 }
@@ -195,7 +201,7 @@ TEST(NvidiaDriverFiles, BinariesSocketsFirmwareAndDataAreTakenWhereTheyAre) {
   tree.File(std::string("/usr/lib/firmware/nvidia/") + kFilesVersion + "/readme");
   tree.File("/usr/lib/firmware/nvidia/570.1/gsp_ga10x.bin");
 
-  const auto files = HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
+  const auto files = *HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
   EXPECT_THAT(Texts(files.binaries), ElementsAre("/opt/bin/nvidia-smi at /opt/bin/nvidia-smi"));
   EXPECT_THAT(Texts(files.sockets), ElementsAre("/run/nvidia-persistenced/socket at "
                                                 "/run/nvidia-persistenced/socket"));
@@ -223,7 +229,7 @@ TEST(NvidiaDriverFiles, FirmwareIsSearchedAsTheKernelDoes) {
     tree.File(place + name);
     if (place == "/opt/firmware")
       tree.File("/sys/module/firmware_class/parameters/path", "/opt/firmware\n");
-    EXPECT_THAT(Texts(files.FilesOf(kFilesVersion).firmware),
+    EXPECT_THAT(Texts(files.FilesOf(kFilesVersion)->firmware),
                 ElementsAre(place + name + " at " + place + name));
   }
 }
@@ -236,7 +242,7 @@ TEST(NvidiaDriverFiles, ASocketOfTheHostServesADriversContainer) {
   tree.Socket("/run/nvidia-persistenced/socket");
   tree.Socket(root + "/run/nvidia-persistenced/socket");
   EXPECT_THAT(
-      Texts(HostFiles(tree.ToOptions(root)).FilesOf(kFilesVersion).sockets),
+      Texts(HostFiles(tree.ToOptions(root)).FilesOf(kFilesVersion)->sockets),
       ElementsAre(root + "/run/nvidia-persistenced/socket at /run/nvidia-persistenced/socket",
                   "/run/nvidia-fabricmanager/socket at /run/nvidia-fabricmanager/socket"));
 }
@@ -264,11 +270,176 @@ TEST(NvidiaDriverFiles, OfAnUpgradedDriverAreTheNewOnes) {
   DriverTree tree;
   const HostFiles files(tree.ToOptions());
   tree.Library("/usr/lib64/libcuda.so.570.1", "libcuda.so.1");
-  EXPECT_EQ(files.FilesOf("570.1").libraries.size(), 1u);
+  EXPECT_EQ(files.FilesOf("570.1")->libraries.size(), 1u);
   unlink(tree.Path("/usr/lib64/libcuda.so.570.1").c_str());
   tree.Library("/usr/lib64/libcuda.so.580.1", "libcuda.so.1");
-  EXPECT_THAT(Texts(files.FilesOf("580.1").libraries),
+  EXPECT_THAT(Texts(files.FilesOf("580.1")->libraries),
               ElementsAre("/usr/lib64/libcuda.so.580.1 at /usr/lib64/libcuda.so.580.1"));
+}
+
+TEST(NvidiaDriverFiles, OfEglAndVulkanAndXorgComeWithTheirLinks) {
+  DriverTree tree;
+  const std::string lib = kLib;
+  tree.Library(lib + Versioned("/libcuda"), "libcuda.so.1");
+  tree.Library(lib + Versioned("/libnvidia-allocator"), "libnvidia-allocator.so.1");
+  tree.Library(lib + "/libnvidia-egl-gbm.so.1.1.2", "libnvidia-egl-gbm.so.1");
+  tree.Link(lib + "/libnvidia-egl-gbm.so.1", "libnvidia-egl-gbm.so.1.1.2");
+  tree.Library(lib + "/libnvidia-egl-xcb.so.1.0.1", "libnvidia-egl-xcb.so.1");
+  tree.Link(lib + "/gbm/nvidia-drm_gbm.so", "../" + Versioned("libnvidia-allocator"));
+  tree.Library(lib + "/gbm/dri_gbm.so", "dri_gbm.so");  // Mesa's
+  const std::string platforms = "/usr/share/egl/egl_external_platform.d/";
+  tree.File(platforms + "15_nvidia_gbm.json");
+  tree.File(platforms + "20_nvidia_xcb.json");
+  tree.File(platforms + "50_mesa.json");
+  tree.File("/usr/share/vulkan/icd.d/nvidia_layers.json");
+  tree.File("/usr/share/vulkan/icd.d/intel_icd.json");
+  tree.File("/usr/share/X11/xorg.conf.d/10-nvidia.conf");
+  const std::string xorg = "/usr/lib/xorg/modules";
+  tree.File(xorg + "/drivers/nvidia_drv.so");
+  const auto names = [](const std::vector<HostFiles::Mount>& mounts) {
+    std::vector<std::string> paths;
+    for (const auto& mount : mounts) paths.push_back(mount.container_path);
+    return paths;
+  };
+
+  // An X driver of nobody knows which version stays out.
+  auto files = *HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
+  EXPECT_THAT(names(files.libraries), UnorderedElementsAre(lib + Versioned("/libcuda"),
+                                                           lib + Versioned("/libnvidia-allocator"),
+                                                           lib + "/libnvidia-egl-gbm.so.1.1.2",
+                                                           lib + "/libnvidia-egl-xcb.so.1.0.1"));
+  EXPECT_THAT(Texts(files.links),
+              IsSupersetOf({
+                  lib + "/libnvidia-egl-gbm.so.1 -> libnvidia-egl-gbm.so.1.1.2",
+                  lib + "/gbm/nvidia-drm_gbm.so -> " + lib + "/libnvidia-allocator.so.1",
+              }));
+  const std::vector<std::string> data = {
+      platforms + "15_nvidia_gbm.json", platforms + "20_nvidia_xcb.json",
+      "/usr/share/vulkan/icd.d/nvidia_layers.json", "/usr/share/X11/xorg.conf.d/10-nvidia.conf"};
+  EXPECT_THAT(names(files.other), UnorderedElementsAreArray(data));
+
+  tree.Library(xorg + Versioned("/extensions/libglxserver_nvidia"), "libglxserver_nvidia.so");
+  files = *HostFiles(tree.ToOptions()).FilesOf(kFilesVersion);
+  EXPECT_THAT(names(files.other),
+              IsSupersetOf({xorg + "/drivers/nvidia_drv.so",
+                            xorg + Versioned("/extensions/libglxserver_nvidia")}));
+  EXPECT_THAT(Texts(files.links), Contains(xorg + "/extensions/libglxserver_nvidia.so -> " +
+                                           Versioned("libglxserver_nvidia")));
+}
+
+// -------------------------------------------------------------------------- what is remembered
+
+class NvidiaDriverFilesAgain : public testing::Test {
+ protected:
+  NvidiaDriverFilesAgain() {
+    tree_.Library(root_ + "/usr/lib64" + Versioned("/libcuda"), "libcuda.so.1");
+    tree_.Link(root_ + "/lib64", "usr/lib64");
+    tree_.File(root_ + "/usr/bin/nvidia-smi");
+    tree_.Socket("/run/nvidia-persistenced/socket");
+    WaitForTick();
+    EXPECT_EQ(Again(), 1);
+    EXPECT_EQ(Again(), 1) << "searched although nothing has changed";
+  }
+  // Until what is written has another time than what is there: a few milliseconds.
+  void WaitForTick() {
+    const auto now = [&] {
+      tree_.File("/tick");
+      struct stat status = {};
+      EXPECT_EQ(lstat(tree_.Path("/tick").c_str(), &status), 0);
+      return std::pair(status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
+    };
+    const auto start = now();
+    while (now() == start) {
+    }
+  }
+  // How often the files were searched for, one more question included.
+  int Again() {
+    files_ = *host_.FilesOf(kFilesVersion);
+    return host_.searches();
+  }
+
+  DriverTree tree_;
+  const std::string root_ = "/run/nvidia/driver";
+  const HostFiles host_{tree_.ToOptions(root_), std::chrono::nanoseconds(0)};
+  HostFiles::DriverFiles files_;
+};
+
+TEST_F(NvidiaDriverFilesAgain, AreSearchedForWhenALibraryComes) {
+  tree_.Library(root_ + "/usr/lib64" + Versioned("/libnvidia-ml"), "libnvidia-ml.so.1");
+  EXPECT_EQ(Again(), 2);
+  EXPECT_EQ(files_.libraries.size(), 2u);
+  EXPECT_EQ(Again(), 2);
+}
+
+TEST_F(NvidiaDriverFilesAgain, AreSearchedForWhenAFileComesWhereNoneWas) {
+  tree_.File(root_ + "/etc/vulkan/icd.d/nvidia_icd.json");
+  EXPECT_EQ(Again(), 2);
+  EXPECT_EQ(files_.other.size(), 1u);
+}
+
+TEST_F(NvidiaDriverFilesAgain, AreSearchedForWhenAFileGoes) {
+  unlink(tree_.Path("/run/nvidia-persistenced/socket").c_str());
+  EXPECT_EQ(Again(), 2);
+  EXPECT_THAT(files_.sockets, IsEmpty());
+}
+
+// As an installer does that writes a library piece by piece.
+TEST_F(NvidiaDriverFilesAgain, AreSearchedForWhenALibraryIsWrittenInPlace) {
+  tree_.File(root_ + "/usr/lib64" + Versioned("/libcuda"), "");
+  EXPECT_EQ(Again(), 2);
+  EXPECT_THAT(files_.links, IsEmpty());
+  tree_.Library(root_ + "/usr/lib64" + Versioned("/libcuda"), "libcuda.so.1");
+  EXPECT_EQ(Again(), 3);
+  EXPECT_EQ(files_.links.size(), 2u);
+}
+
+TEST_F(NvidiaDriverFilesAgain, AreSearchedForWhenALinkLeadsElsewhere) {
+  unlink(tree_.Path(root_ + "/lib64").c_str());
+  tree_.Library(root_ + "/opt" + Versioned("/libnvidia-ml"), "libnvidia-ml.so.1");
+  tree_.Link(root_ + "/lib64", "opt");
+  EXPECT_EQ(Again(), 2);
+  EXPECT_EQ(files_.libraries.size(), 2u);
+}
+
+// A driver's container that starts again brings a root with the same names.
+TEST_F(NvidiaDriverFilesAgain, AreSearchedForWhenAnotherRootLiesInTheDriversPlace) {
+  std::filesystem::rename(tree_.Path(root_), tree_.Path("/run/nvidia/before"));
+  std::filesystem::copy(
+      tree_.Path("/run/nvidia/before"), tree_.Path(root_),
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+  EXPECT_EQ(Again(), 2);
+}
+
+TEST_F(NvidiaDriverFilesAgain, AreSearchedForWhenTheKernelIsToldOfAnotherFirmware) {
+  tree_.File(root_ + "/opt/firmware/nvidia/" + kFilesVersion + "/gsp.bin");
+  tree_.File("/sys/module/firmware_class/parameters/path", "/opt/firmware\n");
+  EXPECT_EQ(Again(), 2);
+  EXPECT_EQ(files_.firmware.size(), 1u);
+}
+
+TEST_F(NvidiaDriverFilesAgain, OfAnotherVersionAreSearchedForAndErrorsAreNotKept) {
+  for (int i = 0; i < 2; ++i) EXPECT_THROW((void)host_.FilesOf("590.1"), dra::BackendError);
+  EXPECT_EQ(host_.searches(), 3);
+  EXPECT_EQ(Again(), 3);
+  tree_.Library(root_ + "/usr/lib64/libcuda.so.590.1", "libcuda.so.1");
+  EXPECT_EQ(host_.FilesOf("590.1")->libraries.size(), 1u);
+}
+
+// What else lies on the way is nobody's concern: /run and /etc change all day.
+TEST_F(NvidiaDriverFilesAgain, AreNotSearchedForWhenSomethingElseChanges) {
+  tree_.File("/run/other/pid", "1");
+  tree_.File(root_ + "/usr/bin/other");
+  EXPECT_EQ(Again(), 1);
+}
+
+TEST(NvidiaDriverFiles, AreSearchedForEachTimeWhileTheyAreNew) {
+  DriverTree tree;
+  tree.Library("/usr/lib64" + Versioned("/libcuda"), "libcuda.so.1");
+  const HostFiles host(tree.ToOptions(), std::chrono::hours(1));
+  for (int i = 1; i <= 3; ++i) {
+    (void)host.FilesOf(kFilesVersion);
+    EXPECT_EQ(host.searches(), i);
+  }
 }
 
 // --------------------------------------------------------------------------------------- ELF
@@ -358,7 +529,7 @@ TEST(NvidiaHostFiles, ProcAndSysAreThoseOfTheKernelRoot) {
   EXPECT_EQ(files.Major("nvidia-uvm"), 511u);
   EXPECT_FALSE(files.HasDriver("nvidia-caps"));
   EXPECT_EQ(files.CapabilityMinor(0, 1, std::nullopt), 12u);
-  EXPECT_EQ(files.FilesOf(kFilesVersion).firmware.size(), 1u);
+  EXPECT_EQ(files.FilesOf(kFilesVersion)->firmware.size(), 1u);
 }
 
 TEST(NvidiaHostFiles, CapabilityMinorsComeFromTheInstancesFilesElseFromTheTable) {

@@ -26,7 +26,8 @@ for model in "$checkout"/pkg/gpu/mocknvml/configs/*.yaml; do
   # The driver's files carry the version that the model says.
   version=$(awk '$1 == "driver_version:" { gsub(/"/, "", $2); print $2; exit }' "$model")
   directory=$work/$name/usr/lib/x86_64-linux-gnu
-  mkdir -p "$directory"
+  mkdir -p "$directory" "$work/$name/proc"
+  printf 'Character devices:\n195 nvidia\n510 nvidia-uvm\n' > "$work/$name/proc/devices"
   cp "$work/mock.so" "$directory/libnvidia-ml.so.$version"
   ln -s "libnvidia-ml.so.$version" "$directory/libnvidia-ml.so.1"
   echo "{\"hostRoot\": \"$work/$name\"}" > "$work/config.json"

@@ -229,6 +229,51 @@ TEST(Inv04, AGpuThatFellOffTheBusCostsOnlyItself) {
   }
 }
 
+// By the driver's event: a poll would take an hour.
+TEST(NvidiaMig, ALayoutThatIsChangedByHandIsDiscoveredAnew) {
+  NvidiaFixture node;
+  node.MakeNode(kTwoH100);
+  ASSERT_TRUE(node.Start({{"pollSeconds", 3600}}).ok());
+  ASSERT_THAT(node.Devices(), SizeIs(2));
+  ASSERT_TRUE(NvidiaFixture::Eventually([&] {
+    const auto health = node.backend().Health(NvidiaFixture::Limit());
+    return health.ok() && health->size() == 2 &&
+           (*health)[0].state == loader::HealthState::kHealthy &&
+           (*health)[1].state == loader::HealthState::kHealthy;
+  }));
+  const int before = node.host().inventory_changes();
+  node.Set("--gpu 0 --mig on --mig-create 1g.10gb:0 --mig-create 1g.10gb:1");
+  ASSERT_TRUE(node.host().WaitForInventoryChanges(before + 1, absl::Seconds(60)));
+  EXPECT_THAT(node.Devices(), SizeIs(3));
+  node.Set("--gpu 0 --mig-destroy 1g.10gb:1");
+  ASSERT_TRUE(node.host().WaitForInventoryChanges(before + 2, absl::Seconds(60)));
+  EXPECT_THAT(node.Devices(), SizeIs(2));
+}
+
+TEST(NvidiaHealth, TheDriversRecoveryActionIsAFaultUntilItIsDone) {
+  NvidiaFixture node;
+  node.MakeNode(kTwoH100);
+  ASSERT_TRUE(node.Start({{"pollSeconds", 3600}}).ok());
+  ASSERT_THAT(node.Devices(), SizeIs(2));
+  const auto sick = [&] {
+    std::string classes;
+    const auto health = node.backend().Health(NvidiaFixture::Limit());
+    if (!health.ok()) return health.status().ToString();
+    for (const loader::DeviceHealth& device : *health) {
+      if (device.state == loader::HealthState::kUnknown) return std::string("unknown");
+      classes += device.fault_class + ";";
+    }
+    return classes;
+  };
+  ASSERT_TRUE(NvidiaFixture::Eventually([&] { return sick() == ";;"; })) << sick();
+  node.Set("--gpu all --recovery-action drain-and-reset");
+  EXPECT_TRUE(NvidiaFixture::Eventually([&] {
+    return sick() == "recovery-drain-and-reset;recovery-drain-and-reset;";
+  })) << sick();
+  node.Set("--gpu all --recovery-action none");
+  EXPECT_TRUE(NvidiaFixture::Eventually([&] { return sick() == ";;"; })) << sick();
+}
+
 TEST(NvidiaDriver, UpgradedUnderneathGivesNewClaimsNewFiles) {
   NvidiaFixture node;
   node.MakeNode("driver: {version: 580.65.06}\n" + std::string(kTwoH100));
@@ -245,14 +290,64 @@ TEST(NvidiaDriver, UpgradedUnderneathGivesNewClaimsNewFiles) {
   ASSERT_TRUE(after.ok()) << after.status();
   EXPECT_THAT(after->claim_edits.dump(), HasSubstr("libcuda.so.580.126.20"));
   EXPECT_THAT(after->claim_edits.dump(), Not(HasSubstr("580.65.06")));
-  loader::ReconcileRecord record;
-  record.record.claim = held.claim;
-  record.record.devices = held.devices;
-  record.same_boot = true;
-  ASSERT_TRUE(node.backend().ReconcileBegin(NvidiaFixture::Limit()).ok());
-  const auto verdict = node.backend().ReconcileRecordHook(record, NvidiaFixture::Limit());
-  ASSERT_TRUE(verdict.ok()) << verdict.status();
-  EXPECT_EQ(verdict->verdict, loader::ReconcileVerdict::kTrue);
+  // The held claim's files are gone: for containers that start later it gets the new ones, with the restart that the
+  // backend asks for.
+  EXPECT_THAT(node.host().Logs(), Contains(HasSubstr("restart requested")));
+  ASSERT_TRUE(node.Restart().ok());
+  const auto renewed = node.Reconcile(held);
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  EXPECT_EQ(renewed->verdict, loader::ReconcileVerdict::kTrueWithEdits);
+  EXPECT_EQ(renewed->claim_edits, after->claim_edits);
+  ASSERT_THAT(renewed->device_edits, SizeIs(1));
+  EXPECT_EQ(renewed->device_edits[0], after->devices[0].edits);
+}
+
+TEST(NvidiaDriver, ThatIsNotReplacedAsksForNoRestart) {
+  NvidiaFixture node;
+  node.MakeNode(kTwoH100);
+  ASSERT_TRUE(node.Start().ok());
+  (void)node.Devices();
+  ASSERT_TRUE(node.Restart().ok());
+  (void)node.Devices();
+  EXPECT_THAT(node.host().Logs(), Not(Contains(HasSubstr("restart requested"))));
+}
+
+// Reconcile tells what a prepare would give now, so that a restart changes nothing, and a card whose minor slid is the
+// same card also for a container that starts once more.
+TEST(NvidiaReconcile, GivesTheEditsOfNow) {
+  NvidiaFixture node;
+  node.MakeNode(kTwoH100);
+  ASSERT_TRUE(node.Start().ok());
+  const auto device = node.Devices().begin()->second;
+  const auto held = NvidiaFixture::Claim("uid-1", {NvidiaFixture::Allocated(device)});
+  const auto prepared = node.Prepare(held);
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  ASSERT_TRUE(node.Restart().ok());
+  const auto same = node.Reconcile(held);
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_EQ(same->verdict, loader::ReconcileVerdict::kTrueWithEdits);
+  EXPECT_EQ(same->claim_edits, prepared->claim_edits);
+  EXPECT_EQ(same->device_edits[0], prepared->devices[0].edits);
+  node.Set("--minors reversed");
+  const auto slid = node.Reconcile(held);
+  ASSERT_TRUE(slid.ok()) << slid.status();
+  EXPECT_NE(Nodes(slid->device_edits[0])[0], Nodes(prepared->devices[0].edits)[0]);
+}
+
+// What is on its way to another driver is no reason to take from a claim what it has.
+TEST(NvidiaReconcile, KeepsTheEditsWhereThereAreNoBetterOnes) {
+  NvidiaFixture node;
+  node.MakeNode(kTwoH100);
+  ASSERT_TRUE(node.Start().ok());
+  const auto held =
+      NvidiaFixture::Claim("uid-1", {NvidiaFixture::Allocated(node.Devices().begin()->second)});
+  ASSERT_TRUE(node.Prepare(held).ok());
+  std::filesystem::remove(node.Path("proc/devices"));
+  const auto kept = node.Reconcile(held);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ(kept->verdict, loader::ReconcileVerdict::kTrue);
+  EXPECT_THAT(node.host().Logs(), Contains(::testing::AllOf(HasSubstr("default/claim-uid-1 keeps"),
+                                                            HasSubstr("nvidia-uvm"))));
 }
 
 TEST(NvidiaDriver, OfAnotherVersionThanTheLibraryIsSaidWithItsCure) {
@@ -365,7 +460,7 @@ TEST(NvidiaReconcile, TellsWhatIsThereFromWhatIsLostAndARebootFromARestart) {
     EXPECT_TRUE(result.ok()) << result.status();
     return result.ok() ? result->verdict : loader::ReconcileVerdict::kLost;
   };
-  EXPECT_EQ(verdict(true), loader::ReconcileVerdict::kTrue);
+  EXPECT_EQ(verdict(true), loader::ReconcileVerdict::kTrueWithEdits);
   EXPECT_EQ(verdict(false), loader::ReconcileVerdict::kRedo);
   node.Set("--gpu 0 --mig-destroy 1g.5gb:0");
   EXPECT_EQ(verdict(true), loader::ReconcileVerdict::kLost);

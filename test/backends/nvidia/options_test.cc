@@ -1,6 +1,9 @@
 #include "options.h"
 
+#include <fstream>
+#include <regex>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -10,6 +13,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::UnorderedElementsAreArray;
 
 std::string Refusal(const dra::Json& config) {
   try {
@@ -56,6 +60,27 @@ TEST(NvidiaOptions, AreRead) {
   EXPECT_THAT(options.ignored_xids, ElementsAre(13, 94));
   EXPECT_TRUE(options.allow_device_plugin);
   EXPECT_EQ(options.poll_seconds, 3600);
+}
+
+TEST(NvidiaOptions, AreThoseOfTheReadme) {
+  std::vector<std::string> known, documented;
+  const std::string refusal = Refusal({{"no such option", 1}});
+  const size_t list = refusal.find("known: ");
+  ASSERT_NE(list, std::string::npos) << refusal;
+  const std::regex name("[A-Za-z]+");
+  for (std::sregex_iterator it(refusal.begin() + static_cast<long>(list) + 7, refusal.end(), name),
+       end;
+       it != end; ++it)
+    known.push_back(it->str());
+  std::ifstream readme(NVIDIA_README);
+  ASSERT_TRUE(readme) << NVIDIA_README;
+  bool configuration = false;
+  for (std::string line; std::getline(readme, line);) {
+    if (line.rfind("## ", 0) == 0) configuration = line == "## Configuration";
+    if (configuration && line.rfind("| `", 0) == 0)
+      documented.push_back(line.substr(3, line.find('`', 3) - 3));
+  }
+  EXPECT_THAT(documented, UnorderedElementsAreArray(known));
 }
 
 TEST(NvidiaOptions, RefuseEachWrongValueWithItsPath) {

@@ -114,6 +114,12 @@ class Pynvml(unittest.TestCase):
         self.assertEqual(self.nvml.nvmlDeviceGetTotalEccErrors(device, 1, 0), 5)
         self.assertEqual(self.nvml.nvmlDeviceGetRemappedRows(device), (0, 1, 1, 0))
         self.assertEqual(self.nvml.nvmlDeviceGetEccMode(device), [1, 1])
+        (field,) = self.nvml.nvmlDeviceGetFieldValues(device, [self.nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
+        self.assertEqual(field.nvmlReturn, self.nvml.NVML_ERROR_NOT_SUPPORTED)
+        self.change(lambda state: state["gpus"][0].update(recoveryAction="drain-p2p"))
+        (field,) = self.nvml.nvmlDeviceGetFieldValues(device, [self.nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
+        self.assertEqual((field.nvmlReturn, field.value.uiVal),
+                         (self.nvml.NVML_SUCCESS, self.nvml.NVML_GPU_RECOVERY_ACTION_DRAIN_P2P))
         fabric = self.nvml.c_nvmlGpuFabricInfoV_t()
         self.nvml.nvmlDeviceGetGpuFabricInfoV(device, ctypes.byref(fabric))
         self.assertEqual((fabric.state, fabric.cliqueId, fabric.healthMask), (3, 4, 2))

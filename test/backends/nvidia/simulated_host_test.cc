@@ -543,6 +543,78 @@ TEST_F(SimulatedHost, SendsXids) {
   EXPECT_THAT(Set({"--gpu", "1", "--event", "xyz"}).output, HasSubstr("xyz"));
 }
 
+TEST_F(SimulatedHost, SendsAnEventOfEachSetThatChangesMig) {
+  MustCreate(kTwoH100);
+  const auto library = Open();
+  ASSERT_EQ(library->Init(), nvml::kSuccess);
+  nvml::EventSet set = nullptr;
+  ASSERT_EQ(library->nvmlEventSetCreate(&set), nvml::kSuccess);
+  ASSERT_EQ(library->nvmlDeviceRegisterEvents(library->Gpu(0), nvml::kEventMigConfigChange, set),
+            nvml::kSuccess);
+  for (const std::vector<std::string>& change : std::vector<std::vector<std::string>>{
+           {"--mig", "on"},
+           {"--mig-create", "1g.10gb:0", "--mig-create", "1g.10gb:1"},
+           {"--mig-destroy", "1g.10gb:0"},
+           {"--merge", R"({"mig": []})"},
+           {"--mig", "off"}}) {
+    SCOPED_TRACE(change.back());
+    std::vector<std::string> arguments = {"--gpu", "0"};
+    arguments.insert(arguments.end(), change.begin(), change.end());
+    MustSet(arguments);
+    nvml::EventData data = {};
+    ASSERT_EQ(library->nvmlEventSetWait_v2(set, &data, 5000), nvml::kSuccess);
+    EXPECT_EQ(data.event_type, nvml::kEventMigConfigChange);
+    EXPECT_EQ(data.device, library->Gpu(0));
+    EXPECT_EQ(library->nvmlEventSetWait_v2(set, &data, 0), nvml::kTimeout);
+  }
+  MustSet({"--gpu", "1", "--mig", "on"});
+  MustSet({"--gpu", "0", "--mig", "off", "--ecc", "1"});
+  nvml::EventData data = {};
+  EXPECT_EQ(library->nvmlEventSetWait_v2(set, &data, 0), nvml::kTimeout);
+  EXPECT_EQ(library->nvmlEventSetFree(set), nvml::kSuccess);
+}
+
+TEST_F(SimulatedHost, AsksForARecoveryUntilItIsMade) {
+  MustCreate("gpus: [{model: H100-80GB, count: 2, recoveryAction: null}]\n");
+  const auto library = Open();
+  ASSERT_EQ(library->Init(), nvml::kSuccess);
+  const auto ask = [&](unsigned index) {
+    nvml::FieldValue field = {};
+    field.field_id = nvml::kFieldGpuRecoveryAction;
+    EXPECT_EQ(library->nvmlDeviceGetFieldValues(library->Gpu(index), 1, &field), nvml::kSuccess);
+    return field.nvml_return == nvml::kSuccess ? static_cast<int>(field.value)
+                                               : -static_cast<int>(field.nvml_return);
+  };
+  EXPECT_EQ(ask(0), -nvml::kNotSupported);  // an older driver
+  MustSet({"--gpu", "all", "--merge", R"({"recoveryAction": "none"})"});
+  EXPECT_EQ(ask(0), 0);
+  nvml::EventSet set = nullptr;
+  ASSERT_EQ(library->nvmlEventSetCreate(&set), nvml::kSuccess);
+  ASSERT_EQ(library->nvmlDeviceRegisterEvents(library->Gpu(0),
+                                              nvml::kEventXid | nvml::kEventGpuRecoveryAction, set),
+            nvml::kSuccess);
+  MustSet({"--gpu", "0", "--recovery-action", "drain-and-reset"});
+  EXPECT_EQ(ask(0), 4);
+  EXPECT_EQ(ask(1), 0);
+  nvml::EventData data = {};
+  ASSERT_EQ(library->nvmlEventSetWait_v2(set, &data, 5000), nvml::kSuccess);
+  EXPECT_EQ(data.event_data, 154u);
+  ASSERT_EQ(library->nvmlEventSetWait_v2(set, &data, 5000), nvml::kSuccess);
+  EXPECT_EQ(data.event_type, nvml::kEventGpuRecoveryAction);
+  MustSet({"--gpu", "0", "--recovery-action", "drain-and-reset"});  // no change
+  EXPECT_EQ(library->nvmlEventSetWait_v2(set, &data, 0), nvml::kTimeout);
+  MustSet({"--gpu", "0", "--reset"});
+  EXPECT_EQ(ask(0), 0);
+  MustSet({"--gpu", "0", "--recovery-action", "node-reboot"});
+  MustSet({"--gpu", "0", "--reset"});
+  EXPECT_EQ(ask(0), 2);  // not enough
+  MustSet({"--reboot"});
+  EXPECT_EQ(ask(0), 0);
+  EXPECT_THAT(Set({"--gpu", "0", "--recovery-action", "prayer"}).output,
+              AllOf(HasSubstr("\"prayer\""), HasSubstr("none, gpu-reset, node-reboot")));
+  EXPECT_EQ(library->nvmlEventSetFree(set), nvml::kSuccess);
+}
+
 TEST_F(SimulatedHost, MakesAndDestroysMigInstances) {
   MustCreate(kTwoH100);
   EXPECT_THAT(Set({"--gpu", "0", "--mig-create", "1g.10gb:2"}).output, HasSubstr("MIG is off"));

@@ -73,6 +73,45 @@ TEST_F(SimulatorEvents, NamesTheMigInstance) {
   EXPECT_EQ(data.compute_instance_id, 2u);
 }
 
+TEST_F(SimulatorEvents, TellsOfEachChangeOfMigByTheLibrary) {
+  Start({"H100-80GB", "H100-80GB"});
+  const nvml::EventSet set = Set(0, nvml::kEventMigConfigChange);
+  nvml::EventData data{};
+  const auto next = [&] {
+    data = {};
+    return nvmlEventSetWait_v2(set, &data, 0);
+  };
+  nvml::Return activation = nvml::kUnknown;
+  ASSERT_EQ(nvmlDeviceSetMigMode(Device(0), 1, &activation), nvml::kSuccess);
+  ASSERT_EQ(next(), nvml::kSuccess);
+  EXPECT_EQ(data.event_type, nvml::kEventMigConfigChange);
+  EXPECT_EQ(data.device, Device(0));
+  EXPECT_EQ(data.gpu_instance_id, nvml::kNoInstance);
+  nvml::GpuInstance instance = nullptr;
+  constexpr unsigned kSlice1 = 19;
+  ASSERT_EQ(nvmlDeviceCreateGpuInstance(Device(0), kSlice1, &instance), nvml::kSuccess);
+  EXPECT_EQ(next(), nvml::kSuccess);
+  nvml::ComputeInstance compute = nullptr;
+  ASSERT_EQ(nvmlGpuInstanceCreateComputeInstance(instance, 0, &compute), nvml::kSuccess);
+  EXPECT_EQ(next(), nvml::kSuccess);
+  ASSERT_EQ(nvmlComputeInstanceDestroy(compute), nvml::kSuccess);
+  EXPECT_EQ(next(), nvml::kSuccess);
+  // Neither the same mode again, nor another change, nor another card.
+  ASSERT_EQ(nvmlDeviceSetPersistenceMode(Device(0), 1), nvml::kSuccess);
+  ASSERT_EQ(nvmlDeviceSetMigMode(Device(1), 1, &activation), nvml::kSuccess);
+  EXPECT_EQ(next(), nvml::kTimeout);
+}
+
+TEST_F(SimulatorEvents, SaysNothingOfAMigModeThatWaitsForAReset) {
+  Start({"A100-80GB"});
+  const nvml::EventSet set = Set(0, nvml::kEventMigConfigChange);
+  nvml::Return activation = nvml::kUnknown;
+  ASSERT_EQ(nvmlDeviceSetMigMode(Device(0), 1, &activation), nvml::kSuccess);
+  EXPECT_EQ(activation, nvml::kResetRequired);
+  nvml::EventData data{};
+  EXPECT_EQ(nvmlEventSetWait_v2(set, &data, 0), nvml::kTimeout);
+}
+
 TEST_F(SimulatorEvents, DoesNotDeliverWhatWasBeforeTheRegistration) {
   Start({"H100-80GB"});
   Happen(0, nvml::kEventXid, 79);

@@ -319,6 +319,31 @@ TEST_F(Simulator, ShowsErrorsAndRemaps) {
   EXPECT_EQ(failed, 0u);
 }
 
+TEST_F(Simulator, AnswersEachFieldByItself) {
+  Start({"H100-80GB", "T4"});
+  nvml::FieldValue fields[2] = {};
+  fields[0].field_id = 1;  // another one
+  fields[1].field_id = nvml::kFieldGpuRecoveryAction;
+  fields[1].value = ~uint64_t{0};
+  ASSERT_EQ(nvmlDeviceGetFieldValues(Device(0), 2, fields), nvml::kSuccess);
+  EXPECT_EQ(fields[0].nvml_return, nvml::kNotSupported);
+  EXPECT_EQ(fields[1].nvml_return, nvml::kSuccess);
+  EXPECT_EQ(fields[1].value_type, nvml::kValueUnsignedInt);
+  EXPECT_EQ(static_cast<uint32_t>(fields[1].value), nvml::kRecoveryNone);
+  EXPECT_GT(fields[1].timestamp, 0);
+  Change([](State& state) {
+    state.gpus[0].recovery_action = nvml::kRecoveryDrainP2p;
+    state.gpus[1].recovery_action.reset();
+  });
+  ASSERT_EQ(nvmlDeviceGetFieldValues(Device(0), 2, fields), nvml::kSuccess);
+  EXPECT_EQ(static_cast<uint32_t>(fields[1].value), nvml::kRecoveryDrainP2p);
+  // A driver that does not know it.
+  ASSERT_EQ(nvmlDeviceGetFieldValues(Device(1), 2, fields), nvml::kSuccess);
+  EXPECT_EQ(fields[1].nvml_return, nvml::kNotSupported);
+  EXPECT_EQ(nvmlDeviceGetFieldValues(Device(0), 1, nullptr), nvml::kInvalidArgument);
+  EXPECT_EQ(nvmlDeviceGetFieldValues(Device(0), -1, fields), nvml::kInvalidArgument);
+}
+
 TEST_F(Simulator, ShowsTheFabricInEveryVersion) {
   Start({"GB200"});
   nvml::FabricInfo first{};

@@ -38,8 +38,7 @@ class NvidiaToolkitSpec : public testing::Test {
       tree_.File(path);
   }
 
-  ToolkitEdits Read(const std::vector<std::string>& gpus,
-                    const std::vector<std::string>& migs = {}) {
+  AllEdits Read(const std::vector<std::string>& gpus, const std::vector<std::string>& migs = {}) {
     std::vector<PresentDevice> devices;
     for (const std::string& uuid : gpus) {
       devices.emplace_back();
@@ -75,7 +74,7 @@ TEST_F(NvidiaToolkitSpec, GivesEachDevicesEditsByUuidAndTheCommonOnes) {
   // The runtime's own hook is kept away from the container; the rest is the toolkit's.
   Json common = spec["containerEdits"];
   common["env"].push_back("NVIDIA_VISIBLE_DEVICES=void");
-  const ToolkitEdits edits = Read({"GPU-a"}, {"MIG-b"});
+  const AllEdits edits = Read({"GPU-a"}, {"MIG-b"});
   EXPECT_EQ(edits.common, common);
   ASSERT_EQ(edits.devices.size(), 2u);
   EXPECT_EQ(edits.devices[0], spec["devices"][1]["containerEdits"]);

@@ -113,6 +113,16 @@ void Heal(Gpu& gpu) {
   gpu.ecc.volatile_corrected = gpu.ecc.volatile_uncorrected = 0;
   gpu.remapped_rows.pending = gpu.remapped_rows.failed = false;
   gpu.retired_pages_pending = false;
+  if (gpu.recovery_action) gpu.recovery_action = 0;
+}
+
+void Recovery(State& state, Gpu& gpu, const std::string& name) {
+  const std::optional<unsigned> action = RecoveryAction(name);
+  if (!action) {
+    throw std::invalid_argument("--recovery-action: \"" + name + "\" is none of " +
+                                RecoveryActionNames());
+  }
+  SetRecoveryAction(state, gpu, *action);
 }
 
 void AddEvents(const CardChanges& changes, State& state, const std::string& uuid) {
@@ -152,6 +162,7 @@ void ApplyToCard(const CardChanges& changes, State& state, const std::string& uu
   if (changes.remove) return Remove(state, uuid);
   Gpu& gpu = *state.FindGpu(uuid);
   const std::string path = "gpus[" + std::to_string(&gpu - state.gpus.data()) + "]";
+  const Gpu before = gpu;
   if (changes.release) gpu.processes.clear();
   for (const std::string& who : changes.holds) Hold(gpu, who);
   if (changes.reset) {
@@ -171,6 +182,8 @@ void ApplyToCard(const CardChanges& changes, State& state, const std::string& uu
   if (changes.remap_pending) gpu.remapped_rows.pending = true;
   if (changes.remap_failed) gpu.remapped_rows.failed = true;
   if (changes.retired_pages_pending) gpu.retired_pages_pending = true;
+  if (!changes.recovery_action.empty()) Recovery(state, gpu, changes.recovery_action);
+  AddMigEvent(state, before, gpu);
   AddEvents(changes, state, gpu.uuid);
 }
 

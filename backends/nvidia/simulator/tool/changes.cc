@@ -11,8 +11,9 @@ namespace {
 bool Any(const CardChanges& card) {
   return card.remove || card.release || !card.holds.empty() || card.reset || !card.mig.empty() ||
          !card.mig_destroys.empty() || !card.mig_creates.empty() || !card.merge.empty() ||
-         card.heal || card.lost || card.ecc || card.remap_pending || card.remap_failed ||
-         card.retired_pages_pending || !card.xids.empty() || !card.events.empty();
+         card.heal || card.lost || !card.recovery_action.empty() || card.ecc ||
+         card.remap_pending || card.remap_failed || card.retired_pages_pending ||
+         !card.xids.empty() || !card.events.empty();
 }
 
 // UUIDs, since indexes slide with what is done.

@@ -34,6 +34,7 @@ struct CardChanges {
   std::vector<std::string> mig_destroys, mig_creates;  // "1g.10gb:0"
   std::string merge;                                   // JSON over the card's members
   bool heal = false, lost = false;
+  std::string recovery_action;  // a name
   std::optional<uint64_t> ecc;  // so many uncorrectable errors more
   bool remap_pending = false, remap_failed = false, retired_pages_pending = false;
   std::vector<uint64_t> xids;

@@ -122,7 +122,11 @@ void AddCardOptions(CLI::App& set, CardChanges& card) {
   set.add_option("--mig-destroy", card.mig_destroys, "PROFILE:START")->group("GPU");
   set.add_option("--merge", card.merge, "JSON that is merged into the GPU's members")->group("GPU");
   set.add_flag("--lost", card.lost, "fallen off the bus")->group("Faults of a GPU");
-  set.add_flag("--heal", card.heal, "ends --lost, --ecc, --remap-*, --retired-pages-pending")
+  set.add_flag("--heal", card.heal,
+               "ends --lost, --ecc, --remap-*, --retired-pages-pending, --recovery-action")
+      ->group("Faults of a GPU");
+  set.add_option("--recovery-action", card.recovery_action,
+                 "what the driver asks for, with XID 154: " + RecoveryActionNames())
       ->group("Faults of a GPU");
   set.add_option("--xid", card.xids, "an XID event")->group("Faults of a GPU");
   set.add_option("--event", card.events, "another event, NAME or NAME=VALUE")

@@ -1,21 +1,17 @@
 #include "model.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <cerrno>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "cards.h"
+#include "yaml_file.h"
 
 namespace nvidia_simulator {
 namespace {
 
-constexpr int kMaxDepth = 16;
 constexpr int64_t kMaxCards = 64;
 
 [[noreturn]] void Refuse(const std::string& path, const std::string& problem) {
@@ -52,49 +48,6 @@ Json PlainScalar(const std::string& text) {
     if (*end == '\0') return number;
   }
   return text;
-}
-
-Json NodeToJson(const YAML::Node& node, const std::string& path, int depth) {
-  if (depth > kMaxDepth) Refuse(path, "nested deeper than " + std::to_string(kMaxDepth));
-  if (node.IsScalar()) {
-    // yaml-cpp tags a quoted scalar "!" and a plain one "?".
-    return node.Tag() == "!" ? Json(node.Scalar()) : PlainScalar(node.Scalar());
-  }
-  if (node.IsSequence()) {
-    Json list = Json::array();
-    for (const YAML::Node& item : node)
-      list.push_back(NodeToJson(item, path + "[" + std::to_string(list.size()) + "]", depth + 1));
-    return list;
-  }
-  if (!node.IsMap()) return nullptr;
-  Json object = Json::object();
-  for (const auto& entry : node) {
-    if (!entry.first.IsScalar())
-      Refuse(path, "line " + std::to_string(entry.first.Mark().line + 1) + ": a key must be text");
-    const std::string key = entry.first.Scalar();
-    const std::string below = path.empty() ? key : path + "." + key;
-    if (object.contains(key)) Refuse(below, "stands there twice");
-    object[key] = IsVersion(key) && entry.second.IsScalar()
-                      ? Json(entry.second.Scalar())
-                      : NodeToJson(entry.second, below, depth + 1);
-  }
-  return object;
-}
-
-Json ReadYaml(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) throw std::runtime_error("cannot read " + path);
-  try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text.str());
-    if (documents.size() != 1 || !documents[0].IsMap())
-      throw std::invalid_argument("must be one YAML mapping with the keys driver, gpus, ...");
-    return NodeToJson(documents[0], "", 0);
-  } catch (const YAML::Exception& error) {
-    throw std::invalid_argument("line " + std::to_string(error.mark.line + 1) + ", column " +
-                                std::to_string(error.mark.column + 1) + ": " + error.msg);
-  }
 }
 
 Gpu CardFromModel(const Json& entry, unsigned index, const std::string& node,
@@ -143,7 +96,8 @@ void CheckNames(Json& model, const char* list, const State& state) {
 
 State ReadModel(const std::string& path, const std::string& node) {
   try {
-    Json model = ReadYaml(path);
+    Json model = simulator_yaml::ReadYamlFile(
+        path, {.keys = "driver, gpus, ...", .is_text = IsVersion, .scalar = PlainScalar});
     Json gpus = model.contains("gpus") ? model["gpus"] : Json::array();
     if (!gpus.is_array()) Refuse("gpus", "must be a list of cards");
     Json expanded = Json::array();

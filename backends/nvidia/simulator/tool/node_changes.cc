@@ -62,6 +62,7 @@ void Reboot(Layout& layout, State& state) {
   for (Gpu& gpu : state.gpus) {
     gpu.processes.clear();
     gpu.lost = false;
+    if (gpu.recovery_action) gpu.recovery_action = 0;
   }
   ReloadCards(state);
 }

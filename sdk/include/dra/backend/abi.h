@@ -55,7 +55,7 @@ extern "C" {
 #endif
 
 #define DRA_ABI_MAJOR 1u /* an existing field or its meaning changed: other majors are refused */
-#define DRA_ABI_MINOR 0u /* something was appended at the end of a struct */
+#define DRA_ABI_MINOR 1u /* something was appended at the end of a struct */
 
 #if defined(__GNUC__)
 #define DRA_EXPORT __attribute__((visibility("default")))
@@ -426,6 +426,12 @@ typedef struct dra_health_args {
 #define DRA_HEALTH_HEALTHY 1
 #define DRA_HEALTH_UNHEALTHY 2
 
+/* How bad a fault is; the operator decides which taint follows. Since 1.1. */
+#define DRA_SEVERITY_UNSET 0    /* not said: no new work */
+#define DRA_SEVERITY_MINOR 1    /* to be known: what runs goes on, new work may come */
+#define DRA_SEVERITY_MAJOR 2    /* no new work */
+#define DRA_SEVERITY_CRITICAL 3 /* what runs on the device has lost it */
+
 typedef struct dra_device_health {
   uint32_t struct_size;
   int32_t state;       /* DRA_HEALTH_... */
@@ -435,6 +441,9 @@ typedef struct dra_device_health {
   dra_str message;     /* for people */
   dra_str remedy;      /* what a person or controller should do */
   dra_str clears_with; /* the evidence that clears it, e.g. "reset" */
+  /* since 1.1 */
+  int32_t severity; /* DRA_SEVERITY_..., of DRA_HEALTH_UNHEALTHY; one not known counts as unset */
+  int32_t reserved; /* 0. So that the struct grows with its next field */
 } dra_device_health;
 
 /* Lives for one health. [in-call]. A device that is not emitted is unknown, not healthy. */

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dra/backend/abi.h"
@@ -139,10 +140,11 @@ class Host {
       return host_->claim_dir(host_->ctx, call.id(), sink, err);
     });
   }
-  std::string SharedFile(const HookCall& call, const std::string& bytes) const {
+  std::string SharedFile(const HookCall& call, std::string_view bytes) const {
     Need(DRA_HAS(host_, dra_host, shared_file) && host_->shared_file, "shared_file");
     return Text([&](const dra_text_sink* sink, dra_error* err) {
-      return host_->shared_file(host_->ctx, call.id(), ToStr(bytes), sink, err);
+      return host_->shared_file(host_->ctx, call.id(), ToStr(bytes.data(), bytes.size()), sink,
+                                err);
     });
   }
 

@@ -214,6 +214,7 @@ inline dra_code Health(dra_backend* self, const dra_call* call, const dra_health
       item.message = ToStr(report.message);
       item.remedy = ToStr(report.remedy);
       item.clears_with = ToStr(report.clears_with);
+      item.severity = static_cast<int32_t>(report.severity);
       sink->emit(sink->ctx, &item);
     }
   });

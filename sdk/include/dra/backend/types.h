@@ -260,6 +260,12 @@ enum class HealthKind : int32_t {
   kHealthy = DRA_HEALTH_HEALTHY,
   kUnhealthy = DRA_HEALTH_UNHEALTHY,
 };
+enum class FaultSeverity : int32_t {
+  kUnset = DRA_SEVERITY_UNSET,
+  kMinor = DRA_SEVERITY_MINOR,
+  kMajor = DRA_SEVERITY_MAJOR,
+  kCritical = DRA_SEVERITY_CRITICAL,
+};
 struct HealthReport {
   std::string device;
   std::string pool = {};
@@ -268,6 +274,7 @@ struct HealthReport {
   std::string message = {};
   std::string remedy = {};
   std::string clears_with = {};
+  FaultSeverity severity = FaultSeverity::kUnset;  // of an unhealthy device
 };
 
 }  // namespace dra

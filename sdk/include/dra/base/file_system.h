@@ -48,6 +48,10 @@ class FileSystem {
   // By default an lstat and a ReadFile.
   virtual absl::StatusOr<std::string> ReadOwnFile(absl::string_view path,
                                                   uint64_t max_bytes = 64u << 20);
+  // Whether a file that is ours alone (see ReadOwnFile), of our user and with these permission bits, has exactly these
+  // contents. False also if it is absent, or something else lies in its place. By default a Stat and a ReadOwnFile.
+  virtual absl::StatusOr<bool> OwnFileIs(absl::string_view path, absl::string_view contents,
+                                         uint32_t mode);
   // Creates `path` (it must not exist; no symlink is followed), writes, and with `sync` fsyncs, before the mode is final.
   virtual absl::Status CreateFile(absl::string_view path, absl::string_view contents, uint32_t mode,
                                   bool sync) = 0;
@@ -81,6 +85,8 @@ class PosixFileSystem final : public FileSystem {
                                        uint64_t max_bytes = 64u << 20) override;
   absl::StatusOr<std::string> ReadOwnFile(absl::string_view path,
                                           uint64_t max_bytes = 64u << 20) override;
+  absl::StatusOr<bool> OwnFileIs(absl::string_view path, absl::string_view contents,
+                                 uint32_t mode) override;
   absl::Status CreateFile(absl::string_view path, absl::string_view contents, uint32_t mode,
                           bool sync) override;
   absl::Status Rename(absl::string_view from, absl::string_view to) override;

@@ -31,6 +31,8 @@ struct DeviceFacts {
   std::string identity;
   std::vector<loader::ExclusionKey> exclusion_keys;  // never empty
   Json device;                                       // resource.k8s.io/v1 Device as discovered
+  // Not empty: the device is unhealthy, and the scheduler could not know. Why new work must not have it, what helps.
+  std::string hidden_fault;
 };
 
 class DeviceCatalog {

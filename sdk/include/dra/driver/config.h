@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "dra/base/json.h"
 #include "dra/base/logger.h"
+#include "dra/inventory/taint_effects.h"
 #include "nlohmann/json.hpp"
 
 namespace dra::driver {
@@ -26,6 +27,7 @@ struct DriverConfig {
   int prepare_threads = 32;
   int unprepare_threads = 4;
   bool device_status = true;  // write status.devices
+  inventory::TaintEffects taint_effects = {};
   absl::Duration orphan_check_interval = absl::Minutes(5);
   absl::Duration orphan_grace =
       absl::Minutes(5);  // a claim is gone for so long before it is released

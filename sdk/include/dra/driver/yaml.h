@@ -41,6 +41,8 @@ class YamlMapping {
   void Any(absl::string_view key, Json* out);
   // One of `allowed`.
   void OneOf(absl::string_view key, const std::vector<std::string>& allowed, std::string* out);
+  // The keys of this mapping, for one whose keys are names.
+  std::vector<std::string> Keys() const;
   // The mapping at the key, empty if absent. It reports to this one's Finish.
   YamlMapping Mapping(absl::string_view key);
   // The mappings of the list at the key.

@@ -4,6 +4,8 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "dra/inventory/taint_effects.h"
+#include "dra/loader/backend_handle.h"
 
 namespace dra::inventory {
 
@@ -29,7 +31,10 @@ struct Fault {
       clears_with;  // evidence without which it does not end; "" = a healthy report is enough
   absl::Time since = absl::InfinitePast();  // when it became sick, or well
   int flaps = 0;                            // times it fell sick again soon after it was well
-  Evidence evidence;                        // given for this fault
+  loader::FaultSeverity severity = loader::FaultSeverity::kUnset;
+  TaintEffect effect = TaintEffect::kNoSchedule;   // of its taint
+  absl::Time effect_since = absl::InfinitePast();  // since when the taint has this effect
+  Evidence evidence;                               // given for this fault
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
@@ -44,7 +49,9 @@ inline bool IsOlderThan(const Evidence& evidence, const Fault& fault) {
 inline constexpr absl::Duration kFlapWindow = absl::Minutes(10);
 inline constexpr absl::Duration kFirstHold = absl::Seconds(10);
 inline constexpr absl::Duration kLongestHold = absl::Minutes(5);
-// Another fault class of a device that is sick already changes the taint's value at most this often.
+// Another fault class or severity of a device that is sick already changes the taint at most this often; but a graver one
+// (a stronger effect, else a higher severity) at once. A less grave class takes the place of one that asks for evidence
+// only when that was given.
 inline constexpr absl::Duration kDetailHold = absl::Minutes(1);
 absl::Duration Hold(int flaps);
 

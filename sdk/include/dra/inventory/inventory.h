@@ -17,6 +17,7 @@
 #include "dra/base/json.h"
 #include "dra/base/logger.h"
 #include "dra/inventory/fault.h"
+#include "dra/inventory/taint_effects.h"
 #include "dra/loader/backend_handle.h"
 #include "nlohmann/json.hpp"
 
@@ -47,7 +48,9 @@ struct Device {
   bool leans =
       false;  // on a field that the server drops, or may drop: published only while a claim holds it
   bool withheld =
-      false;  // not published: leans on a field the server drops; still prepared if allocated
+      false;  // not published: leans on a field the server drops; still prepared if allocated, but see hidden_fault
+  bool hidden_fault =
+      false;  // sick, and no taint can tell the scheduler; not to be given to new work
 };
 
 struct Pool {
@@ -76,7 +79,8 @@ struct Options {
   std::string driver_name;
   std::string node_name;  // name of the node's own pool; further pools are "<node>/<suffix>"
   bool never_tainted = false;
-  std::string taint_key;  // of health taints; default "<driver name>/unhealthy"
+  std::string taint_key;            // of health taints; default "<driver name>/unhealthy"
+  TaintEffects taint_effects = {};  // of health taints
 };
 
 // Keeps one state per device. Discoveries and health reports go in, snapshots come out. Any thread.
@@ -91,8 +95,8 @@ struct Options {
 // Health: one state per device, the worst of the backend's health reports, its own taints that keep work away, the
 //   fault that an earlier process noted, and SetLost. It goes to the taint and to Device::health alike, but what is only
 //   lost to its claim gets no taint: whether new work may have it is for the backend's reports to say. A device with a fault gets
-//   the taint {taint_key, fault class, NoSchedule} beside its own taints; timeAdded is the second it appeared and stays,
-//   also over a restart. The fault ends as fault.h says: "unknown" is shown where there is none, gives no taint, and
+//   the taint {taint_key, fault class, effect by taint_effects} beside its own taints; timeAdded is the second the effect
+//   appeared and stays, also over a restart. The fault ends as fault.h says: "unknown" is shown where there is none, gives no taint, and
 //   takes none away; a stored fault waits for a report of this process. Other hardware in the place inherits nothing.
 // Drain: the taint {<driver name>/drain, NoSchedule} on every device; it says nothing of their health.
 // Withheld: a device that leans on a gated field (counters, shares, binding conditions, a taint that keeps

@@ -94,6 +94,7 @@ struct ServerFields {
   FieldSupport list_attributes = FieldSupport::kUnknown;
   FieldSupport node_allocatable = FieldSupport::kUnknown;  // nodeAllocatableResources
   FieldSupport skip_node_operations = FieldSupport::kUnknown;
+  FieldSupport taint_effect_none = FieldSupport::kUnknown;  // 1.34 refuses it; not told to backends
   friend bool operator==(const ServerFields&, const ServerFields&) = default;
 };
 
@@ -151,6 +152,8 @@ struct ReconcileResult {
 
 enum class Busy { kIdle, kBusy, kUnknown };
 enum class HealthState { kUnknown, kHealthy, kUnhealthy };
+// How bad a fault is, ascending; unset counts as major.
+enum class FaultSeverity { kUnset, kMinor, kMajor, kCritical };
 struct DeviceHealth {
   std::string device;  // published name
   std::string pool;    // suffix
@@ -159,6 +162,8 @@ struct DeviceHealth {
   std::string message;
   std::string remedy;
   std::string clears_with;  // evidence that clears it, e.g. "reset"
+  FaultSeverity severity = FaultSeverity::kUnset;
+  int unknown_severity = 0;  // what the backend gave, where this host knows no such severity
 };
 
 struct BackendDescription {

@@ -19,7 +19,7 @@ struct ProbeResult {
 
 // Asks the API server which gated fields of a ResourceSlice it keeps, by dry-run creates whose answers are compared
 // with what was sent: one slice with every field of devices, one with shared counters, one with a list attribute
-// (which is refused, not dropped, where its gate is off). If the first is refused as a whole, each field is asked for
+// (which is refused, not dropped, where its gate is off), one with a taint that only informs. If the first is refused as a whole, each field is asked for
 // alone. Nothing is stored; needs the permission to create slices. Blocks for up to a few calls; any thread.
 // Source: measured on kube-apiserver 1.34.4 and 1.37.2; kubernetes/kubernetes:pkg/registry/resource/resourceslice.
 ProbeResult ProbeServerFields(kube::ApiClient& api, absl::string_view driver_name,

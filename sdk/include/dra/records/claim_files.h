@@ -1,11 +1,16 @@
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "dra/base/call.h"
 #include "dra/base/file_system.h"
 #include "dra/records/claim_locks.h"
@@ -26,7 +31,10 @@ class ClaimFiles {
   absl::StatusOr<std::string> ClaimDirectory(absl::string_view claim_uid);
 
   // Stores the bytes (0755), unless they are there already whole, and enters the claim as a user. Returns the path.
+  // named: called with the file's name before anything is written, to record the use: one that is recorded but absent
+  // is harmless, the reverse would stay for ever.
   absl::StatusOr<std::string> AddShared(absl::string_view claim_uid, absl::string_view bytes,
+                                        absl::FunctionRef<void(const std::string& name)> named,
                                         const Call& call);
   // The name of a shared file in a record: its SHA-256.
   static std::string SharedName(absl::string_view bytes);
@@ -46,11 +54,17 @@ class ClaimFiles {
 
  private:
   std::string SharedDirectory(absl::string_view name) const;
+  std::string SharedFile(absl::string_view name) const;
+  // The file of so many bytes that was added last: its name, "" if there is none.
+  std::string LastOfSize(size_t bytes);
+  void KeepLast(size_t bytes, const std::string& name);
 
   FileSystem* const fs_;
   const ClaimLocks* const locks_;
   const std::string files_;
   const std::string shared_;
+  absl::Mutex mutex_;
+  std::map<size_t, std::string> last_of_size_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dra::records
