@@ -76,13 +76,18 @@ class BackendFixture {
                                    std::vector<loader::PrepareDevice> devices) {
     loader::PrepareArgs args;
     args.claim = {"default", "claim-" + uid, uid};
-    args.reserved_for = Json::array();
+    args.reserved_for = {{{"resource", "pods"}, {"name", "pod"}, {"uid", "pod-uid"}}};
     args.devices = std::move(devices);
     return args;
   }
   absl::StatusOr<loader::PrepareResult> Prepare(loader::PrepareArgs args) {
     args.saved_undo = host_->Undo(args.claim.uid);
-    return backend_->Prepare(args, Limit());
+    absl::StatusOr<loader::PrepareResult> prepared = backend_->Prepare(args, Limit());
+    if (prepared.ok() && prepared->has_undo) {
+      const absl::Status saved = host_->SaveUndo(args.claim.uid, prepared->undo);
+      if (!saved.ok()) return saved;
+    }
+    return prepared;
   }
   absl::Status Unprepare(const loader::PrepareArgs& args,
                          std::vector<loader::OtherClaim> others = {}) {
@@ -99,6 +104,7 @@ class BackendFixture {
     loader::ReconcileRecord record;
     record.record.claim = args.claim;
     record.record.devices = args.devices;
+    record.record.undo = host_->Undo(args.claim.uid);
     record.same_boot = same_boot;
     const absl::Status begun = backend_->ReconcileBegin(Limit());
     if (!begun.ok()) return begun;
