@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "claim_plan.h"
+#include "descriptor.h"
 #include "pod/claim_folder.h"
 
 namespace rdma {
@@ -21,20 +22,6 @@ namespace {
 
 constexpr char kStateFile[] = "state.json";
 constexpr int kRetryMs = 1000;
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 }  // namespace
 

@@ -12,6 +12,8 @@
 
 namespace rdma {
 
+inline constexpr char kNotIncluded[] = "not included by the configuration";
+
 // Why a NIC is not offered; nullopt: it is. Told once per change, not as an error: it is as wanted.
 //   "excluded by the configuration", "not included by the configuration", "the default route leads through it",
 //   "it is a port of br0", "no kernel driver is bound to it", ...

@@ -12,7 +12,7 @@ using nlohmann::json;
 
 constexpr char kBytes[] = "bytes";  // of a text that is not UTF-8
 
-json Text(const std::string& text) {
+json TextOrBytes(const std::string& text) {
   if (IsUtf8(text)) return text;
   json bytes = json::array();
   for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
@@ -31,7 +31,7 @@ class Saver {
  public:
   json result = json::object();
 
-  void operator()(const char* key, const std::string& text) { result[key] = Text(text); }
+  void operator()(const char* key, const std::string& text) { result[key] = TextOrBytes(text); }
   void operator()(const char* key, bool value) { result[key] = value; }
   void operator()(const char* key, int value) { result[key] = value; }
   void operator()(const char* key, int64_t value) { result[key] = value; }
@@ -43,7 +43,7 @@ class Saver {
   }
   void operator()(const char* key, const std::vector<std::string>& texts) {
     json& list = result[key] = json::array();
-    for (const std::string& text : texts) list.push_back(Text(text));
+    for (const std::string& text : texts) list.push_back(TextOrBytes(text));
   }
 };
 

@@ -11,7 +11,6 @@
 #include "dra/backend/host_path.h"
 #include "hook_program.h"
 #include "interfaces.h"
-#include "namespace.h"
 #include "pod/give_back.h"
 
 namespace rdma {
@@ -36,16 +35,6 @@ const Attachment* AttachmentOf(const Plan& plan, const dra::AllocatedDevice& dev
     if (attachment.device == NameInPlan(device)) return &attachment;
   }
   return nullptr;
-}
-
-// True if a network namespace is pinned: a pod may have the claim's interfaces. After a reboot the pin is a plain file.
-bool IsPinned(const ClaimFolder& folder) {
-  try {
-    NetworkNamespace::Open(folder.pin());
-    return true;
-  } catch (const NetlinkError&) {
-    return false;
-  }
 }
 
 // What the scheduler saw is older: DHCP, say, came later than the driver. The host keeps what it needs now.
@@ -154,7 +143,10 @@ void RdmaBackend::Discover(const dra::HookCall& call, const dra::DiscoverRequest
   for (const Nic& nic : node.nics) {
     const std::optional<std::string> reason = WhyNotOffered(nic, options_);
     if (reason && !held.contains(nic.identity)) {
-      not_offered.emplace(nic.identity, *reason);
+      // Every pod has a virtual interface on the host; that nobody asked for it is no news.
+      if (!nic.pci_address.empty() || *reason != kNotIncluded) {
+        not_offered.emplace(nic.identity, *reason);
+      }
       continue;
     }
     offered.push_back(nic);
@@ -218,7 +210,7 @@ dra::PrepareReply RdmaBackend::Prepare(const dra::HookCall& call,
   const ClaimFolder folder(directory);
   // A claim that is prepared again while its pod has the interfaces: they are where they belong.
   std::optional<Plan> plan = folder.ReadPlan();
-  const bool attached = plan && IsPinned(folder);
+  const bool attached = plan && folder.OpenPin();
   if (!attached) {
     // What an earlier boot, or a try that failed, has left.
     if (folder.ReadPlanOrClosed()) GiveBack(folder, sysfs_.Path(""), TimeLeft(call));

@@ -81,7 +81,7 @@ std::optional<std::string> WhyNothingToGive(const Nic& nic) {
 std::optional<std::string> WhyNotOffered(const Nic& nic, const Options& options) {
   if (MatchesAny(options.exclude, nic)) return "excluded by the configuration";
   if (options.include.empty() ? nic.pci_address.empty() : !MatchesAny(options.include, nic)) {
-    return "not included by the configuration";
+    return kNotIncluded;
   }
   if (auto why = WhyNothingToGive(nic)) return why;
   if (options.attach == AttachBy::kNone) {

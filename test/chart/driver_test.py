@@ -80,6 +80,14 @@ class SeveralDrivers(helm.ChartTest):
             {"name": "b.example.com", "backend": "/vendor/dra-backend-acme.so", "config": {}, "deviceStatus": False}])
         self.assertEqual(len(objects.pod["containers"]), 1)
 
+    def test_taint_effects_are_handed_on_as_they_are(self):
+        effects = {"bySeverity": {"critical": "NoExecute", "minor": "None"}, "byClass": {"ecc-contained": "NoSchedule"}}
+        drivers = several()
+        drivers[0]["taintEffects"] = effects
+        first, second = self.render({"drivers": drivers}).config["drivers"]
+        self.assertEqual(first["taintEffects"], effects)
+        self.assertNotIn("taintEffects", second)
+
     def test_replace_the_default_driver(self):
         names = [driver["name"] for driver in self.render({"drivers": several()}).config["drivers"]]
         self.assertNotIn("gpu.example.com", names)
@@ -150,12 +158,18 @@ class Hardware(helm.ChartTest):
         self.assertTrue(mount["readOnly"])
         self.assertEqual(mount["mountPropagation"], "HostToContainer")
 
-    def test_rdma_is_on_the_hosts_network_with_one_capability(self):
+    def test_rdma_is_on_the_hosts_network_with_two_capabilities(self):
         objects = self.of("rdma")
         self.assertTrue(objects.pod["hostNetwork"])
-        self.assertEqual(objects.container["securityContext"]["capabilities"], {"drop": ["ALL"], "add": ["NET_ADMIN"]})
+        self.assertEqual(objects.container["securityContext"]["capabilities"], {"drop": ["ALL"], "add": ["NET_ADMIN", "SYS_ADMIN"]})
         self.assertEqual(self.extra(objects), {"/dev/infiniband": "/dev/infiniband"})
         self.assertNotIn("ports", objects.container)
+
+    def test_only_who_needs_them_sees_mounts_below_the_plugins_directory(self):
+        for backends, seen in ((["rdma"], True), (["fake", "rdma"], True), (["fake", "nvidia"], False)):
+            mounts = self.of(*backends).mounts()
+            self.assertEqual(mounts["/var/lib/kubelet/plugins"][1].get("mountPropagation"), "HostToContainer" if seen else None)
+            self.assertNotIn("mountPropagation", mounts["/var/lib/kubelet/plugins_registry"][1])
 
     def test_fpga_is_privileged_and_sees_the_hosts_device_nodes(self):
         objects = self.of("fpga")

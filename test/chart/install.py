@@ -2,7 +2,8 @@
 
   HELM=... KUBECONFIG=... python3 test/chart/install.py
 
-Wants the chart's image and a workload image ($WORKLOAD_IMAGE, with `env` and `sleep`) on the one node of the cluster.
+Wants the chart's image and a workload image ($WORKLOAD_IMAGE, with `env` and `sleep`) on the one node of the cluster, and to run
+in that node's network namespace, as root.
 Waits are bounded; each test has a release of its own and leaves nothing.
 """
 
@@ -325,6 +326,63 @@ class Update(ClusterTest):
         before = release.pod()["metadata"]["uid"]
         release.install()
         self.assertEqual(release.pod()["metadata"]["uid"], before)
+
+
+class Interfaces(ClusterTest):
+    """An interface in the place of a NIC: the pod of the driver has no privilege but what `hardware.rdma` gives it."""
+    NIC = "chartnic0"
+
+    def link(self):
+        found = [link for link in json.loads(command("ip", "-json", "link").stdout) if link["ifname"] == self.NIC]
+        return found and {"mtu": found[0]["mtu"], "address": found[0]["address"], "up": "UP" in found[0]["flags"],
+                          "arp_ignore": command("sysctl", "-n", f"net.ipv4.conf.{self.NIC}.arp_ignore").stdout.strip()}
+
+    def setUp(self):
+        command("ip", "link", "add", self.NIC, "mtu", "1400", "type", "veth", "peer", "name", "chartwire0")
+        self.addCleanup(command, "ip", "link", "delete", "chartwire0")
+        command("ip", "link", "set", self.NIC, "up")
+        command("sysctl", "-w", f"net.ipv4.conf.{self.NIC}.arp_ignore=1")
+        self.before = self.link()
+        self.installed = Release(f"chart-{next(NUMBERS)}")
+        self.addCleanup(self.installed.remove)
+        self.install()
+        self.assertEqual(self.installed.devices(), 1)
+
+    def install(self, *settings):
+        drivers = [{"name": self.installed.driver, "backend": "rdma", "deviceStatus": True, "config": {"include": [{"names": [self.NIC]}]}}]
+        self.installed.helm("upgrade", "--install", self.installed.name, str(helm.CHART), "--create-namespace", "--wait",
+                            f"--timeout={WAIT}s", f"--set-json=drivers={json.dumps(drivers)}", *settings)
+
+    def start(self):
+        self.installed.start_workload("w", "ls /sys/class/net; sleep 1000000")
+        # While there is a driver that can unprepare it.
+        self.addCleanup(kubectl, "delete", "-n", self.installed.namespace, "pod/w", "--ignore-not-found", f"--timeout={WAIT}s")
+        until("the pod runs", lambda: self.installed.workload_phase("w") == "Running")
+        self.assertEqual(kubectl("logs", "-n", self.installed.namespace, "w").split(), [self.NIC, "eth0", "lo"])
+        self.assertFalse(self.link())
+
+    def interface(self):
+        (device,) = get("resourceclaim", "-n", self.installed.namespace, "w")["status"].get("devices") or [{}]
+        return device.get("networkData", {}).get("interfaceName")
+
+    def end(self):
+        self.installed.end_workload("w")
+        until("nothing is held", lambda: not self.installed.held())
+        self.assertEqual(self.link(), self.before)
+        self.assertEqual([line for line in self.installed.log().splitlines() if re.search(r" (warn|error) ", line)], [])
+
+    def test_one_goes_to_a_pod_and_comes_back(self):
+        self.start()
+        until("the claim's status tells the interface", lambda: self.interface() == self.NIC)
+        self.end()
+
+    def test_one_comes_back_to_the_next_instance(self):
+        self.start()
+        old = self.installed.pod()["metadata"]["uid"]
+        self.install("--set=log.level=debug")
+        until("the old pod is gone", lambda: old not in [p["metadata"]["uid"] for p in self.installed.pods()])
+        self.assertEqual(self.installed.devices(), 1)
+        self.end()
 
 
 class Uninstall(ClusterTest):

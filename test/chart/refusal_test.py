@@ -159,6 +159,11 @@ class Schema(helm.ChartTest):
             ({"drivers": [{"name": "a_b", "backend": "fake"}]}, "/drivers/0/name"),
             ({"drivers": [{"name": "a", "backend": "../x"}]}, "/drivers/0/backend"),
             ({"drivers": [{"name": "a", "backend": "fake", "orphanGrace": "5"}]}, "/drivers/0/orphanGrace"),
+            ({"drivers": [dict(Drivers.ONE, taintEffects={"bySeverity": {"minor": "none"}})]},
+             "/drivers/0/taintEffects/bySeverity/minor"),
+            ({"drivers": [dict(Drivers.ONE, taintEffects={"bySeverity": {"fatal": "None"}})]}, "/drivers/0/taintEffects/bySeverity"),
+            ({"drivers": [dict(Drivers.ONE, taintEffects={"byClass": {"ecc": "Evict"}})]}, "/drivers/0/taintEffects/byClass/ecc"),
+            ({"drivers": [dict(Drivers.ONE, taintEffects={"byClass": {"e c": "None"}})]}, "/drivers/0/taintEffects/byClass"),
             ({"hardware": {"x": {"hostPaths": [{"path": "dev"}]}}}, "/hardware/x/hostPaths/0/path"),
             ({"hardware": {"x": {"capabilities": ["net admin"]}}}, "/hardware/x/capabilities/0"),
         ]:

@@ -18,6 +18,7 @@
 #include <thread>
 #include <utility>
 
+#include "descriptor.h"
 #include "netlink_error.h"
 
 namespace rdma {
@@ -25,27 +26,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-class Fd {
- public:
-  explicit Fd(int fd = -1) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  ~Fd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Fd Opened(int fd) {
+Descriptor Opened(int fd) {
   if (fd < 0) throw MakeNetlinkError(errno, "watch links");
-  return Fd(fd);
+  return Descriptor(fd);
 }
 
 // Joined to these groups of the protocol, which are among the first 32.
-Fd Listen(int protocol, std::initializer_list<int> groups) {
-  Fd fd = Opened(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
+Descriptor Listen(int protocol, std::initializer_list<int> groups) {
+  Descriptor fd = Opened(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
   for (const int group : groups) address.nl_groups |= 1u << (group - 1);
@@ -56,11 +44,11 @@ Fd Listen(int protocol, std::initializer_list<int> groups) {
 }
 
 // Without them (a sandbox may forbid this protocol) what changes without a link, as RDMA devices do, is not seen.
-Fd ListenToUevents() {
+Descriptor ListenToUevents() {
   try {
     return Listen(NETLINK_KOBJECT_UEVENT, {1});
   } catch (const NetlinkError&) {
-    return Fd();
+    return Descriptor();
   }
 }
 
@@ -81,7 +69,7 @@ bool IsUeventOfInterest(std::string_view message) {
 
 // Empties the socket. True if a message for `wanted` was in it, or some were lost.
 template <typename Wanted>
-bool Drain(const Fd& fd, const Wanted& wanted) {
+bool Drain(const Descriptor& fd, const Wanted& wanted) {
   bool changed = false;
   // Longer messages are cut: a uevent has 2 KiB at most, and of the others only that they came counts.
   std::array<char, 8192> buffer;
@@ -154,9 +142,9 @@ class LinkWatch::Impl {
 
   const std::function<void()> changed_;
   const std::chrono::milliseconds quiet_;
-  const Fd links_;
-  const Fd uevents_ = ListenToUevents();
-  const Fd stop_ = Opened(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  const Descriptor links_;
+  const Descriptor uevents_ = ListenToUevents();
+  const Descriptor stop_ = Opened(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   std::thread thread_;
 };
 

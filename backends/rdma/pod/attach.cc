@@ -24,16 +24,6 @@ constexpr char kSys[] = "/sys";
 constexpr seconds kLockLimit{20};
 constexpr seconds kPatience{5};
 
-std::optional<NetworkNamespace> OpenPin(const ClaimFolder& folder) {
-  try {
-    return NetworkNamespace::Open(folder.pin());
-  } catch (const NetlinkError& error) {
-    // Not there, or an empty file: the machine was started anew, or a crash came before the mount.
-    if (error.error() == ENOENT || error.error() == EINVAL) return std::nullopt;
-    throw;
-  }
-}
-
 std::string What(const Attachment& attachment) {
   const std::string& interface = attachment.home.name;
   return "device " + attachment.device +
@@ -63,7 +53,7 @@ class Attaching {
   void Run() {
     const std::optional<AttachState> before = folder_.ReadState();
     if (before) state_ = *before;
-    const std::optional<NetworkNamespace> pinned = OpenPin(folder_);
+    const std::optional<NetworkNamespace> pinned = folder_.OpenPin();
     here_ = MayHaveMoved(state_) && pinned && pinned->Identity() == pod_.Identity();
     // Of containers that run already nothing is taken away.
     const bool attached =

@@ -11,8 +11,6 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "namespace.h"
-
 namespace rdma {
 namespace {
 
@@ -159,6 +157,15 @@ void ClaimFolder::Close() const {
 std::optional<Plan> ClaimFolder::ReadPlanOrClosed() const {
   if (std::optional<Plan> plan = ReadPlan()) return plan;
   return Read<Plan>(path_ + kClosedPlan, PlanFromJson);
+}
+
+std::optional<NetworkNamespace> ClaimFolder::OpenPin() const {
+  try {
+    return NetworkNamespace::Open(pin());
+  } catch (const NetlinkError& error) {
+    if (error.error() == ENOENT || error.error() == EINVAL) return std::nullopt;
+    throw;
+  }
 }
 
 std::string ClaimFolder::BootId() {

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "namespace.h"
 #include "plan.h"
 
 namespace rdma {
@@ -32,6 +33,9 @@ class ClaimFolder {
   std::optional<Plan> ReadPlanOrClosed() const;
   // Plan, state, temp files and pin; the directory itself is the host's. After GiveBack.
   void Clear() const;
+  // The namespace that is pinned; nullopt if there is none, or this process does not see the mount: the machine was
+  // started anew, a crash came before the mount, or the process's mount namespace receives none.
+  std::optional<NetworkNamespace> OpenPin() const;
   std::string pin() const { return path_ + "/netns"; }
   // The running boot, as a plan notes it.
   static std::string BootId();

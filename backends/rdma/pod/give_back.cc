@@ -11,18 +11,6 @@
 namespace rdma {
 namespace {
 
-// nullopt: there is none, or this process does not see it. Then the kernel brings the device back once the file and
-// with it the mount is gone, and nobody else holds the namespace.
-std::optional<NetworkNamespace> OpenPin(const ClaimFolder& folder) {
-  try {
-    return NetworkNamespace::Open(folder.pin());
-  } catch (const NetlinkError& error) {
-    if (error.error() != ENOENT && error.error() != EINVAL) throw;
-    UnpinNamespace(folder.pin());
-    return std::nullopt;
-  }
-}
-
 std::optional<Plan> ReadPlan(const ClaimFolder& folder) {
   try {
     return folder.ReadPlanOrClosed();
@@ -59,7 +47,10 @@ std::vector<GivenBack> GiveBack(const ClaimFolder& folder, const std::string& sy
   // Of an earlier boot nothing is left in a pod, and the host has its interfaces set up anew.
   if (plan && !plan->boot_id.empty() && plan->boot_id != ClaimFolder::BootId()) moved = false;
   if (plan && moved) {
-    const std::optional<NetworkNamespace> pod = OpenPin(folder);
+    const std::optional<NetworkNamespace> pod = folder.OpenPin();
+    // Without it the kernel brings the device back once the file, and with it a mount that is not seen here, has gone
+    // and nobody else holds the namespace.
+    if (!pod) UnpinNamespace(folder.pin());
     const NetworkNamespace host = NetworkNamespace::Open("/proc/thread-self/ns/net");
     const auto [file_system, inode] = host.Identity();
     if (plan->host_inode != 0 && (plan->host_device != file_system || plan->host_inode != inode)) {

@@ -5,7 +5,7 @@
 namespace rdma {
 namespace {
 
-Json ToJson(const NetworkConfig::Interface& interface) {
+Json InterfaceToJson(const NetworkConfig::Interface& interface) {
   Json json = Json::object();
   Put(json, "name", interface.name);
   Put(json, "addresses", interface.addresses);
@@ -54,7 +54,7 @@ bool NetworkConfig::WantsInterface() const {
 
 Json NetworkConfig::ToJson() const {
   Json json = {{"apiVersion", kConfigApiVersion}, {"kind", kConfigKind}};
-  if (!(interface == Interface())) json["interface"] = rdma::ToJson(interface);
+  if (!(interface == Interface())) json["interface"] = rdma::InterfaceToJson(interface);
   PutList(json, "routes", routes, [](Json& to, const RouteWish& route) {
     Put(to, "destination", route.destination);
     Put(to, "gateway", route.gateway);

@@ -14,6 +14,7 @@ using Json = nlohmann::json;
 
 inline constexpr char kConfigApiVersion[] = "rdma.resource.dra-sdk.dev/v1alpha1";
 inline constexpr char kConfigKind[] = "NetworkConfig";
+inline constexpr int64_t kMaxTable = UINT32_MAX, kMaxMetric = UINT32_MAX;  // of routes and rules
 
 // What a claim wants of its NIC in the pod. The fields have the names and meanings of dranet's configuration.
 // Source: kubernetes-sigs/dranet: pkg/apis.

@@ -21,7 +21,6 @@ constexpr char kCidr[] = "^[0-9A-Fa-f.:]+/[0-9]{1,3}$";
 constexpr char kMac[] = "^([0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}$";
 constexpr char kAnyHardwareAddress[] =
     "^([0-9A-Fa-f]{2}[:-]){5}([0-9A-Fa-f]{2}|([0-9A-Fa-f]{2}[:-]){14}[0-9A-Fa-f]{2})$";
-constexpr int64_t kMaxTable = UINT32_MAX, kMaxMetric = UINT32_MAX;
 
 }  // namespace
 

@@ -19,9 +19,7 @@ constexpr int64_t kMaxNameSize = 15;  // IFNAMSIZ - 1
 constexpr int64_t kMinMtu = 68, kMaxMtu = 65535;
 constexpr int64_t kMinIpv6Mtu = 1280;
 constexpr int64_t kMaxOffloadSize = 524280;  // GSO_MAX_SIZE of linux/netdevice.h: 8 * 65535
-constexpr int64_t kMaxTable = UINT32_MAX;
-constexpr int64_t kMaxMetric = UINT32_MAX;
-constexpr int64_t kScopeLink = 253;  // RT_SCOPE_LINK
+constexpr int64_t kScopeLink = 253;          // RT_SCOPE_LINK
 
 // What dranet has and this backend does not do yet. `false` asks for nothing.
 void RefuseIfAsked(JsonReader& reader, const char* key, const std::string& instead) {

@@ -14,7 +14,7 @@ namespace {
 
 using dra::JsonReader;
 
-constexpr size_t kMaxNameBytes = 15;  // IFNAMSIZ - 1
+constexpr size_t kMaxInterfaceBytes = 15;  // IFNAMSIZ - 1
 constexpr int64_t kMaxNumber = 1 << 20;
 
 std::string Text(JsonReader& reader, const char* key, const std::string& fallback) {
@@ -58,7 +58,7 @@ std::vector<int> Numbers(JsonReader& reader, const char* key) {
 Interface ReadInterface(JsonReader& reader) {
   Interface interface;
   interface.name = FileName(reader, "name");
-  if (interface.name.size() > kMaxNameBytes)
+  if (interface.name.size() > kMaxInterfaceBytes)
     reader.Refuse("name", "\"" + interface.name + "\" is longer than 15 bytes, the kernel's limit");
   interface.index = static_cast<int>(reader.Optional("index", 1, INT32_MAX).value_or(0));
   interface.type =

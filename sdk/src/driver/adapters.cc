@@ -163,6 +163,10 @@ Result HostAdapter::WithClaims(Function&& function) {
   return function(*claims);
 }
 
+std::string HostAdapter::PoolName(absl::string_view suffix) const {
+  return suffix.empty() ? node_name_ : absl::StrCat(node_name_, "/", suffix);
+}
+
 void HostAdapter::Log(int level, absl::string_view text) {
   if (level < static_cast<int>(LogLevel::kTrace) || level > static_cast<int>(LogLevel::kError)) {
     level = static_cast<int>(LogLevel::kInfo);
@@ -189,7 +193,7 @@ absl::Status HostAdapter::UpdateDevice(absl::string_view claim_uid, absl::string
                                        absl::string_view device, absl::string_view share_id,
                                        const Json& status) {
   return WithClaims<absl::Status>([&](claims::ClaimManager& claims) {
-    return claims.UpdateDevice(claim_uid, pool, device, share_id, status);
+    return claims.UpdateDevice(claim_uid, PoolName(pool), device, share_id, status);
   });
 }
 
@@ -209,7 +213,7 @@ absl::StatusOr<std::vector<loader::OtherClaim>> HostAdapter::Held(absl::string_v
                                                                   absl::string_view pool,
                                                                   absl::string_view device) {
   return WithClaims<absl::StatusOr<std::vector<loader::OtherClaim>>>(
-      [&](claims::ClaimManager& claims) { return claims.Held(claim_uid, pool, device); });
+      [&](claims::ClaimManager& claims) { return claims.Held(claim_uid, PoolName(pool), device); });
 }
 
 absl::StatusOr<std::string> HostAdapter::ClaimDirectory(absl::string_view claim_uid) {

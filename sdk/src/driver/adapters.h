@@ -100,7 +100,8 @@ class ClaimCalls final : public kubelet::ClaimHandler {
 // after it is gone: such calls get FailedPrecondition.
 class HostAdapter final : public loader::HostServices {
  public:
-  explicit HostAdapter(Logger logger) : logger_(std::move(logger)) {}
+  HostAdapter(Logger logger, std::string node_name)
+      : logger_(std::move(logger)), node_name_(std::move(node_name)) {}
   void Connect(std::shared_ptr<claims::ClaimManager> claims, BackendSupervisor* supervisor);
   // Returns at once; a call that is inside keeps its claim manager.
   void Disconnect();
@@ -129,7 +130,11 @@ class HostAdapter final : public loader::HostServices {
   template <typename Result, typename Function>
   Result WithClaims(Function&& function);
 
+  // A backend names a pool by its suffix.
+  std::string PoolName(absl::string_view suffix) const;
+
   const Logger logger_;
+  const std::string node_name_;
   std::shared_ptr<claims::ClaimManager> Claims() const;
 
   mutable absl::Mutex mutex_;

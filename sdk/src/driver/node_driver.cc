@@ -45,7 +45,7 @@ class NodeDriverImpl final : public NodeDriver {
         environment_(std::move(environment)),
         logger_(environment_.logger.With({{"driver", config_.name}})),
         library_(daemon.LibraryPath(config_)),
-        host_(logger_),
+        host_(logger_, daemon.node_name),
         findings_(config_.name, daemon.node_name, environment_.events, environment_.metrics,
                   logger_) {}
 

@@ -1,17 +1,19 @@
 {{/*
-What the pod gets for its drivers' hardware, as JSON: `hostNetwork`, `privileged`, `capabilities`, `hostPaths`: the
-entries of `hardware` for the backends that run, together. A path that two backends want at one place is mounted once,
+What the pod gets for its drivers' hardware, as JSON: `hostNetwork`, `privileged`, `capabilities`, `pluginMounts`,
+`hostPaths`: the entries of `hardware` for the backends that run, together. A path that two backends want at one place is mounted once,
 writable if one of them writes.
 */}}
 {{- define "dra.hardware" -}}
 {{- $network := .Values.kubeletPlugin.hostNetwork -}}
 {{- $privileged := false -}}
+{{- $mounts := false -}}
 {{- $capabilities := list -}}
 {{- $paths := dict -}}
 {{- range (include "dra.drivers" . | fromJson).drivers -}}
 {{- $entry := index $.Values.hardware .preset | default dict -}}
 {{- if $entry.hostNetwork -}}{{- $network = true -}}{{- end -}}
 {{- if $entry.privileged -}}{{- $privileged = true -}}{{- end -}}
+{{- if $entry.pluginMounts -}}{{- $mounts = true -}}{{- end -}}
 {{- $capabilities = concat $capabilities ($entry.capabilities | default list) -}}
 {{- range $entry.hostPaths -}}
 {{- $at := .mountPath | default .path -}}
@@ -28,7 +30,7 @@ writable if one of them writes.
 {{- end -}}
 {{- $list := list -}}
 {{- range $at := keys $paths | sortAlpha -}}{{- $list = append $list (index $paths $at) -}}{{- end -}}
-{{- dict "hostNetwork" $network "privileged" $privileged "capabilities" ($capabilities | uniq | sortAlpha) "hostPaths" $list | toJson -}}
+{{- dict "hostNetwork" $network "privileged" $privileged "pluginMounts" $mounts "capabilities" ($capabilities | uniq | sortAlpha) "hostPaths" $list | toJson -}}
 {{- end -}}
 
 {{/* The container's securityContext: no privilege but what the hardware needs, and the values' own laid over it. */}}

@@ -397,6 +397,11 @@ bool ExcludeEachOther(const dra::DeviceReport& one, const dra::DeviceReport& oth
 
 TEST(RdmaExclusion, IsBetweenAPhysicalFunctionAndWhatLiesOnItsVirtualOnes) {
   SysfsTree tree(rdma_simulator::SriovNode());
+  for (const int i : {2, 3}) {
+    tree.node.functions[i].driver = "mlx5_core";
+    tree.node.functions[i].interfaces = {
+        rdma_simulator::Ethernet("ens1f0v" + std::to_string(i - 1), 30 + i)};
+  }
   const auto interface_of = [&](size_t i) -> rdma_simulator::Interface& {
     return tree.node.functions.at(i).interfaces.at(0);
   };
@@ -419,8 +424,9 @@ TEST(RdmaExclusion, IsBetweenAPhysicalFunctionAndWhatLiesOnItsVirtualOnes) {
   const std::string pf = "pci-0000-8d-00-0", vf1 = "pci-0000-8d-00-1", vf2 = "pci-0000-8d-00-2",
                     vf3 = "pci-0000-8d-00-3", vf4 = "pci-0000-8d-00-4";
   const std::set<std::set<std::string>> excluded = {
-      {pf, vf1},        {pf, vf2},        {pf, vf3},           {pf, vf4},          {pf, "net-onpf"},
-      {pf, "net-onvf"}, {pf, "net-bond0"}, {vf1, "net-onvf"},  {vf2, "net-bond0"}, {vf3, "net-bond0"}};
+      {pf, vf1},          {pf, vf2},         {pf, vf3},         {pf, vf4},
+      {pf, "net-onpf"},   {pf, "net-onvf"},  {pf, "net-bond0"}, {vf1, "net-onvf"},
+      {vf2, "net-bond0"}, {vf3, "net-bond0"}};
   for (const std::string& one : {pf, vf1, vf2, vf3, vf4, std::string("net-onpf"),
                                  std::string("net-onvf"), std::string("net-bond0")}) {
     for (const auto& [other, report] : devices) {

@@ -21,6 +21,17 @@
 
 namespace rdma {
 
+// The errno of what `call` throws, 0 if nothing; its text.
+inline int ErrorOf(const std::function<void()>& call, std::string* text = nullptr) {
+  try {
+    call();
+  } catch (const NetlinkError& e) {
+    if (text != nullptr) *text = e.what();
+    return e.error();
+  }
+  return 0;
+}
+
 // Runs `body` on a thread of its own in new namespaces of these kinds, and rethrows what it throws. False if this
 // process may not make them. New mount namespaces have nothing in common with the machine's.
 inline bool RunApart(int flags, const std::function<void()>& body) {

@@ -198,6 +198,30 @@ TEST(RdmaAnswers, TellTheMode) {
   EXPECT_THROW(GetNamespaceMode(second), NetlinkError);
 }
 
+TEST(RdmaAnswers, TellWhetherThereIsASubsystem) {
+  const auto answer = [](int error) {
+    KernelStandIn kernel([error](const nlmsghdr& request) -> std::vector<Bytes> {
+      return {Result(request.nlmsg_seq, error)};
+    });
+    return FindNamespaceMode([&] { return kernel.Connect(); });
+  };
+  const auto no_socket = [](int error) {
+    return FindNamespaceMode(
+        [error]() -> NetlinkSocket { throw MakeNetlinkError(error, "open a socket"); });
+  };
+  EXPECT_EQ(no_socket(EPROTONOSUPPORT), std::nullopt);
+  EXPECT_EQ(no_socket(EINVAL), std::nullopt);
+  EXPECT_EQ(answer(EOPNOTSUPP), std::nullopt);
+  EXPECT_EQ(answer(EINVAL), RdmaNamespaceMode::kShared);  // too old for another one
+  for (const int error : {EPERM, ENOBUFS, EMFILE, EPROTO}) {
+    SCOPED_TRACE(error);
+    EXPECT_THROW(answer(error), NetlinkError);
+    EXPECT_THROW(no_socket(error), NetlinkError);
+  }
+  KernelStandIn silent(Always(RdmaType(RDMA_NLDEV_CMD_SYS_GET), {{}}));
+  EXPECT_THROW(FindNamespaceMode([&] { return silent.Connect(); }), NetlinkError);
+}
+
 TEST(RdmaAnswers, ListTheDevices) {
   const auto device = [](uint32_t index, const std::string& name) {
     return Join({Number(RDMA_NLDEV_ATTR_DEV_INDEX, index),

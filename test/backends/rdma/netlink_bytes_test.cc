@@ -158,7 +158,9 @@ class BytesTest : public NamespacesTest {
   std::string PodPath() {
     return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(pod().fd());
   }
-  static Shape LinkShape() { return {sizeof(ifinfomsg), {IFLA_LINKINFO, IFLA_XDP}, {IFLA_NET_NS_FD}}; }
+  static Shape LinkShape() {
+    return {sizeof(ifinfomsg), {IFLA_LINKINFO, IFLA_XDP}, {IFLA_NET_NS_FD}};
+  }
 
   std::string directory_;
   int nic_ = 0;
@@ -177,14 +179,24 @@ TEST_F(BytesTest, LinksAreSetAsIpDoes) {
   compare("up mtu 1300", {.up = true, .mtu = 1300});
   compare("down mtu 1300", {.up = false, .mtu = 1300});
   compare("gso_max_size 30000 gro_max_size 20000", {.gso_max_size = 30000, .gro_max_size = 20000});
-  compare("xdp off", {.xdp_off = 0});
-  compare("xdpgeneric off", {.xdp_off = XDP_FLAGS_SKB_MODE});
-  compare("xdpdrv off", {.xdp_off = XDP_FLAGS_DRV_MODE});
-  compare("xdpoffload off", {.xdp_off = XDP_FLAGS_HW_MODE});
   // Last: it moves away.
   compare("netns " + PodPath() + " name net1 mtu 1400 address 02:00:5e:00:53:02",
           {.name = "net1", .address = "02:00:5e:00:53:02", .mtu = 1400, .target = &pod()});
   EXPECT_TRUE(FindLink(pod_route(), "net1"));
+}
+
+TEST_F(BytesTest, XdpProgramsAreDetachedAsIpDoes) {
+  const std::pair<const char*, uint32_t> modes[] = {{"xdp", 0},
+                                                    {"xdpgeneric", XDP_FLAGS_SKB_MODE},
+                                                    {"xdpdrv", XDP_FLAGS_DRV_MODE},
+                                                    {"xdpoffload", XDP_FLAGS_HW_MODE}};
+  for (const auto& [name, mode] : modes) {
+    SCOPED_TRACE(name);
+    // Without -force it asks that none is there, which kernels do not look at where one is taken away.
+    EXPECT_EQ(Describe(ChangeLinkMessage(nic_, {.xdp_off = mode}), LinkShape()),
+              Describe(Sent(std::string("-force link set dev nic ") + name + " off", RTM_NEWLINK),
+                       LinkShape()));
+  }
 }
 
 TEST_F(BytesTest, MacvlansAreMadeAsIpDoes) {

@@ -12,16 +12,6 @@ namespace {
 using Links = NamespacesTest;
 
 // The error of the call, 0 if it throws none.
-int ErrorOf(const std::function<void()>& call, std::string* text = nullptr) {
-  try {
-    call();
-  } catch (const NetlinkError& e) {
-    if (text != nullptr) *text = e.what();
-    return e.error();
-  }
-  return 0;
-}
-
 std::vector<std::string> Names(const std::vector<Link>& links) {
   std::vector<std::string> names;
   for (const Link& link : links) names.push_back(link.name);

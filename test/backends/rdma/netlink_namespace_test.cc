@@ -17,16 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-int ErrorOf(const std::function<void()>& call, std::string* text = nullptr) {
-  try {
-    call();
-  } catch (const NetlinkError& e) {
-    if (text != nullptr) *text = e.what();
-    return e.error();
-  }
-  return 0;
-}
-
 class Namespaces : public testing::Test {
  protected:
   void SetUp() override {

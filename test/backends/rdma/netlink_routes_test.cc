@@ -11,16 +11,6 @@
 namespace rdma {
 namespace {
 
-int ErrorOf(const std::function<void()>& call, std::string* text = nullptr) {
-  try {
-    call();
-  } catch (const NetlinkError& e) {
-    if (text != nullptr) *text = e.what();
-    return e.error();
-  }
-  return 0;
-}
-
 template <typename T>
 bool Contains(const std::vector<T>& list, const T& item) {
   return std::count(list.begin(), list.end(), item) == 1;

@@ -45,6 +45,7 @@ Plan FullPlan() {
   home.permanent_address = "02:00:5e:00:53:02";
   home.mtu = 1500;
   home.up = true;
+  home.xdp_programs = {21, 4294967295u};
   home.gso_max_size = 4294967295u;
   home.gro_max_size = 2;
   home.gso_ipv4_max_size = 3;

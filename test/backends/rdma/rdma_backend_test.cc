@@ -156,6 +156,20 @@ TEST_F(RdmaBackendTest, TheNicGoesToThePodAndComesBack) {
   EXPECT_TRUE(node_->Unprepare(claim).ok());
 }
 
+// Two ways to one network differ by their metric alone.
+TEST_F(RdmaBackendTest, TheHostsRoutesGoAlongWithTheirMetrics) {
+  Host("ip route add 198.51.3.0/24 via 192.0.3.2 dev eth3 metric 9");
+  before_ = HostPicture();
+  Start();
+  const auto claim = Claim(Config({{"name", "net1"}}));
+  ASSERT_EQ(RunHook(Prepare(claim)), "0 ");
+  EXPECT_THAT(Pod("ip route show 198.51.3.0/24"),
+              testing::AllOf(HasSubstr("via 192.0.3.1 dev net1 proto static metric 7"),
+                             HasSubstr("via 192.0.3.2 dev net1 proto static metric 9")));
+  ASSERT_TRUE(node_->Unprepare(claim).ok());
+  EXPECT_TRUE(BecomesLike(before_));
+}
+
 // SLC-09: what a pod has is shown as it was, also by a process that never saw it on the host.
 TEST_F(RdmaBackendTest, AHeldNicStaysAsItWas) {
   Start();

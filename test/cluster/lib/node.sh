@@ -8,6 +8,12 @@ state=$CLUSTER_STATE
 cd "$state"
 
 file_systems() {
+  # sysfs shows the network interfaces of the namespace that it was mounted in: this node's are those of this one.
+  mkdir -p run/cgroup
+  mount --rbind /sys/fs/cgroup run/cgroup
+  mount -t sysfs sysfs /sys
+  mount --rbind run/cgroup /sys/fs/cgroup
+  umount --recursive --lazy run/cgroup
   mount --make-rshared / # the kubelet wants shared mounts
   # A file system of its own over each folder that kubelet, runtime and drivers write to. What a reboot would keep lies
   # on the disk, the rest in memory.

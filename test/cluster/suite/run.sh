@@ -14,7 +14,7 @@ if [ -z "$build" ]; then
   build=$root/build/release
   say "building the driver (some minutes the first time) ..."
   (cd "$root" && cmake --preset release && cmake --build --preset release -j "${DRA_JOBS:-$(nproc)}" \
-    --target dra-driver dra-sandbox fake nvidia nvidia_simulator) > "$work/log" 2>&1 || { tail -40 "$work/log" >&2 && exit 1; }
+    --target dra-driver dra-sandbox fake nvidia nvidia_simulator rdma rdma_simulator) > "$work/log" 2>&1 || { tail -40 "$work/log" >&2 && exit 1; }
 fi
 build=$(realpath "$build")
 
@@ -28,7 +28,9 @@ say "building the tests (a minute or two the first time) ..."
   "$("$here/../lib/go.sh")" test -count=1 -v -timeout 60m -parallel 6 "$@" . -args -cluster "${DRA_CLUSTER:-default}" \
     -run-script "$here/../run.sh" -driver "$build/sdk/programs/dra-driver/dra-driver" -backend "$build/backends/fake/dra-backend-fake.so" \
     -nvidia-backend "$build/backends/nvidia/dra-backend-nvidia.so" \
-    -nvidia-simulator "$build/backends/nvidia/simulator/tool/dra-nvidia-simulator"
+    -nvidia-simulator "$build/backends/nvidia/simulator/tool/dra-nvidia-simulator" \
+    -rdma-backend "$build/backends/rdma/dra-backend-rdma.so" \
+    -rdma-simulator "$build/backends/rdma/simulator/tool/dra-rdma-simulator"
 )
 
 # Whoever names tests wants those alone.

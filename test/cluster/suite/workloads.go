@@ -49,7 +49,9 @@ spec:
 }
 
 // What each container runs.
-const workload = `image: "docker.io/local/workload:1", imagePullPolicy: IfNotPresent, command: [show]`
+const workload = image + `, command: [show]`
+
+const image = `image: "docker.io/local/workload:1", imagePullPolicy: IfNotPresent`
 
 func after(separator, text string) string {
 	if text == "" {
