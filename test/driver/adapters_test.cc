@@ -41,18 +41,20 @@ class MockClaims : public claims::ClaimManager {
   MOCK_METHOD(void, Shutdown, (absl::Duration), (override));
 };
 
+auto Is(const char* text) { return ::testing::Eq(absl::string_view(text)); }
+
 // A backend knows the suffix of a pool's name (abi.h), records and allocations have the whole name.
 TEST(HostAdapter, APoolsSuffixBecomesItsName) {
   const auto claims = std::make_shared<MockClaims>();
   HostAdapter host(Logger(), "node-1");
   host.Connect(claims, nullptr);
-  EXPECT_CALL(*claims, UpdateDevice("uid", "node-1", "d0", "share", _))
+  EXPECT_CALL(*claims, UpdateDevice(Is("uid"), Is("node-1"), Is("d0"), Is("share"), _))
       .WillOnce(Return(absl::OkStatus()));
-  EXPECT_CALL(*claims, UpdateDevice("uid", "node-1/fast", "d0", "", _))
+  EXPECT_CALL(*claims, UpdateDevice(Is("uid"), Is("node-1/fast"), Is("d0"), Is(""), _))
       .WillOnce(Return(absl::OkStatus()));
-  EXPECT_CALL(*claims, Held("uid", "node-1", "d0"))
+  EXPECT_CALL(*claims, Held(Is("uid"), Is("node-1"), Is("d0")))
       .WillOnce(Return(std::vector<loader::OtherClaim>()));
-  EXPECT_CALL(*claims, Held("uid", "node-1/fast", "d1"))
+  EXPECT_CALL(*claims, Held(Is("uid"), Is("node-1/fast"), Is("d1")))
       .WillOnce(Return(std::vector<loader::OtherClaim>()));
   EXPECT_TRUE(host.UpdateDevice("uid", "", "d0", "share", Json::object()).ok());
   EXPECT_TRUE(host.UpdateDevice("uid", "fast", "d0", "", Json::object()).ok());
