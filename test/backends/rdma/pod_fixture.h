@@ -65,6 +65,8 @@ class PodTest : public testing::Test {
       pod_.reset();
       switch_.reset();
       umount2(directory_.c_str(), MNT_DETACH);
+      // A thread that shares its root directory with another, as with a sanitizer's own, may not change its mounts.
+      EXPECT_EQ(unshare(CLONE_FS), 0);
       EXPECT_EQ(setns(old_mounts_, CLONE_NEWNS), 0);
       EXPECT_EQ(setns(old_net_, CLONE_NEWNET), 0);
       std::filesystem::current_path(home_directory_);
