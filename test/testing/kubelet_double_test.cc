@@ -4,6 +4,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <memory>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -217,15 +218,16 @@ TEST_F(Kubelet, RefusesAnswersForUnknownFailedAndMissingClaims) {
 }
 
 TEST_F(Kubelet, GivesUpACallAfterItsTime) {
-  absl::Notification release;
+  // The call may begin at the plugin after it was given up here, and after this test.
+  const auto release = std::make_shared<absl::Notification>();
   options_.call_timeout = absl::Milliseconds(50);
-  plugin_.prepare = [&](const TinyPlugin::PrepareRequest&, TinyPlugin::PrepareResponse&) {
-    release.WaitForNotification();
+  plugin_.prepare = [release](const TinyPlugin::PrepareRequest&, TinyPlugin::PrepareResponse&) {
+    release->WaitForNotification();
   };
   StartWithPlugin();
   EXPECT_TRUE(absl::IsDeadlineExceeded(
       kubelet_->PrepareResources(kDriver, {{"default", "c", "u1"}}).verdict));
-  release.Notify();
+  release->Notify();
 }
 
 TEST_F(Kubelet, RefusesADriverThatIsNotRegistered) {
