@@ -165,30 +165,41 @@ void RdmaBackend::ValidateConfig(const dra::HookCall&, const dra::Json& paramete
   ReadNetworkConfig(parameters, "parameters");
 }
 
-Nic RdmaBackend::FindNic(const dra::HookCall& call, const std::string& identity, bool attached) {
-  if (const auto picture = LastPicture(); picture && !attached) {
-    const auto found = picture->nics.find(identity);
-    if (found != picture->nics.end()) {
-      const Nic& nic = found->second;
-      if (nic.netdev) {
+std::vector<Nic> RdmaBackend::FindNics(const dra::HookCall& call,
+                                       const std::vector<dra::AllocatedDevice>& devices,
+                                       bool attached) const {
+  const auto picture = attached ? nullptr : LastPicture();
+  std::optional<NodeNics> node;  // looked at once, and only if that is needed
+  std::vector<std::string> held;
+  for (const dra::AllocatedDevice& device : devices) {
+    if (attached) held.push_back(device.identity);
+  }
+  const auto find = [&](const std::string& identity) -> Nic {
+    if (picture) {
+      const auto found = picture->nics.find(identity);
+      if (found != picture->nics.end() && found->second.netdev) {
+        const Nic& nic = found->second;
         NetlinkSocket route(NETLINK_ROUTE);
         if (IsAsSeen(nic, FindLink(route, nic.netdev->link.index))) return nic;
       }
     }
-  }
-  const NodeNics node = Look(call, attached ? std::vector{identity} : std::vector<std::string>());
-  for (const Nic& nic : node.nics) {
-    if (nic.identity == identity) return nic;
-  }
-  for (const NicProblem& problem : node.problems) {
-    if (problem.subject == identity)
-      throw BackendError(DRA_UNAVAILABLE, identity + ": " + problem.message);
-  }
-  throw BackendError(
-      DRA_NOT_FOUND,
-      identity +
-          " is not on this node any more: unplugged, bound to another driver, or moved to "
-          "another network namespace by somebody else");
+    if (!node) node = Look(call, held);
+    for (const Nic& nic : node->nics) {
+      if (nic.identity == identity) return nic;
+    }
+    for (const NicProblem& problem : node->problems) {
+      if (problem.subject == identity)
+        throw BackendError(DRA_UNAVAILABLE, identity + ": " + problem.message);
+    }
+    throw BackendError(
+        DRA_NOT_FOUND,
+        identity +
+            " is not on this node any more: unplugged, bound to another driver, or moved to "
+            "another network namespace by somebody else");
+  };
+  std::vector<Nic> nics;
+  for (const dra::AllocatedDevice& device : devices) nics.push_back(find(device.identity));
+  return nics;
 }
 
 void RdmaBackend::Track(const std::string& claim_uid, const std::string& directory,
@@ -217,14 +228,12 @@ dra::PrepareReply RdmaBackend::Prepare(const dra::HookCall& call,
     plan.reset();
   }
 
-  std::vector<Nic> nics;
   std::vector<NetworkConfig> configs;
+  for (const dra::AllocatedDevice& device : request.devices) configs.push_back(ConfigOf(device));
+  std::vector<Nic> nics = FindNics(call, request.devices, attached);
   std::vector<int> indices;
-  for (const dra::AllocatedDevice& device : request.devices) {
-    call.Check("prepare");
-    configs.push_back(ConfigOf(device));
-    nics.push_back(FindNic(call, device.identity, attached));
-    if (nics.back().netdev) indices.push_back(nics.back().netdev->link.index);
+  for (const Nic& nic : nics) {
+    if (nic.netdev) indices.push_back(nic.netdev->link.index);
   }
   if (!plan) {
     const KernelNetwork network = LookAtInterfaces(indices);

@@ -46,10 +46,11 @@ class RdmaBackend final : public dra::Backend {
   NodeNics Look(const dra::HookCall& call, const std::vector<std::string>& held) const;
   std::shared_ptr<const Picture> LastPicture() const;
   void Remember(const NodeNics& node);
-  // The NIC as it is now. From the last look where the kernel confirms it, else by a new one: what was freed or plugged
-  // in a moment ago is found. attached: the claim's pod has it already, so that its note tells how it was on the host.
-  // Throws DRA_NOT_FOUND.
-  Nic FindNic(const dra::HookCall& call, const std::string& identity, bool attached);
+  // The devices' NICs as they are now. From the last look where the kernel confirms it, else by one new look for all:
+  // what was freed or plugged in a moment ago is found. attached: the claim's pod has them already, so that their notes
+  // tell how they were on the host. Throws DRA_NOT_FOUND.
+  std::vector<Nic> FindNics(const dra::HookCall& call,
+                            const std::vector<dra::AllocatedDevice>& devices, bool attached) const;
   // Tells once why a NIC is not offered, and once that it is.
   void TellNotOffered(const std::map<std::string, std::string>& reasons);
   void Track(const std::string& claim_uid, const std::string& directory, const Plan& plan,

@@ -28,10 +28,8 @@ constexpr char kEveryCard[] =
     "- {model: T4}\n";
 
 Json PlainConfig(const char* kind) {
-  return Json::array(
-      {{{"source", "FromClaim"},
-        {"request", "r0"},
-        {"parameters", {{"apiVersion", "resource.nvidia.com/v1beta1"}, {"kind", kind}}}}});
+  return conformance::Configs(
+      {{"FromClaim", {{"apiVersion", "resource.nvidia.com/v1beta1"}, {"kind", kind}}}});
 }
 
 std::string NameOf(const std::string& uuid) { return absl::AsciiStrToLower(uuid); }

@@ -28,9 +28,7 @@ constexpr char kMigA100[] =
     "  mig: [{profile: 1g.5gb, start: 0}, {profile: 2g.10gb, start: 2}]\n"
     "- model: A100-40GB\n";
 
-Json Config(const Json& parameters) {
-  return Json::array({{{"source", "FromClaim"}, {"request", "r0"}, {"parameters", parameters}}});
-}
+Json Config(const Json& parameters) { return conformance::Configs({{"FromClaim", parameters}}); }
 
 TEST(NvidiaBackend, PassesTheConformanceSuite) {
   for (const char* model : {kTwoH100, kMigA100}) {
